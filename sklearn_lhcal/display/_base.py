@@ -67,7 +67,7 @@ class PredictionDisplay(Display):
 
     @classmethod
     def from_estimator(
-        cls, estimator: Estimator, X: Samples, y: LabelsLike, *args: Any, **kwargs: Any
+        cls, estimator: Estimator, X: Samples, y: LabelsLike, *args: object, **kwargs: Any
     ) -> Self:
         """The display of a fitted classifier.
 

@@ -73,7 +73,7 @@ class SubgroupDisplay(PredictionDisplay):
     estimate: NDArray
     interval: NDArray
     n: NDArray
-    class_name: Any
+    class_name: object
     p_value: float
     confidence_level: float = 0.95
 
@@ -85,7 +85,7 @@ class SubgroupDisplay(PredictionDisplay):
         prediction: PredictionLike,
         subgroups: ArrayLike | Mapping,
         *,
-        class_name: Any = None,
+        class_name: object = None,
         ax: "Axes | None" = None,
         dot_kwargs: dict | None = None,
         **options: Any,
