@@ -12,7 +12,7 @@ SKY = "#56B4E9"
 
 PALETTE = [BLUE, VERMILLION, GREEN, ORANGE, PURPLE, SKY]
 
-# predictions as they came, scaled for the log loss, and what comes after: α, or costs
+# uncalibrated predictions, scaled for the log loss, and what comes after: α, or costs
 RAW = BLUE
 SCALED = VERMILLION
 CALIBRATED = GREEN

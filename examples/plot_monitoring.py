@@ -2,9 +2,9 @@
 When a model stops being calibrated
 ===================================
 
-Labels come after the predictions, one a sample, and each new label is a chance to see that a
-model is wrong. How soon is the change seen, if false alarms shall have a probability of 0.05 at
-most? Here are real digits in the order of their file, and two changes in **simulated** data.
+Labels come after the predictions, one per sample, and each new label is a chance to see that a
+model is wrong. How soon is the change seen, with a false alarm in 5% of studies at most? The
+data are real digits in the order of their file, and two changes in **simulated** data.
 """
 
 # %%

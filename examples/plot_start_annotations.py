@@ -47,8 +47,8 @@ for name, prediction in predictions.items():
 # 0 for a perfect model. Where the interval reaches below 0 it is not distinguishable from 0.
 
 # %%
-# As a picture
-# ------------
+# The figure
+# ----------
 from colours import CALIBRATED, RAW
 
 from sklearn_lhcal.display import DisagreementReliabilityDisplay

@@ -47,8 +47,8 @@ for name, prediction in predictions.items():
 print("\nFirst five patients:", *calibrated.decide(X_test)[:5])
 
 # %%
-# As a picture
-# ------------
+# The figure
+# ----------
 # The mean cost of each model with its interval, and what the model itself expects.
 from sklearn_lhcal.display import DecisionRiskDisplay
 

@@ -44,8 +44,8 @@ for name, prediction in predictions.items():
     print(f"{name:22}" + "".join(cells))
 
 # %%
-# As a picture
-# ------------
+# The figure
+# ----------
 from colours import CALIBRATED, PURPLE, RAW
 
 from sklearn_lhcal.display import DisagreementReliabilityDisplay

@@ -26,8 +26,8 @@ from sklearn_lhcal.calibration import DecisionCalibration
 from sklearn_lhcal.metrics import bayes_decision, decision_risk
 
 # Two problems.
-# Naive Bayes is too sure of the mushrooms, whose features are correlated. A forest of few trees
-# prints zeros for modules of which no tree has seen such lines.
+# Naive Bayes is overconfident about the mushrooms, whose features are correlated. A forest of few
+# trees prints zeros for modules of which no tree has seen such lines.
 torch.set_num_threads(1)  # small problems are no slower so
 # that intervals are wide open, and that forests print zeros, is what this page is about
 warnings.simplefilter("ignore", UserWarning)

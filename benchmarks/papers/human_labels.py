@@ -74,7 +74,7 @@ scaled = {
     "vs": FrozenEstimator(VectorScaling(network).fit(z, counts)),
     "ms": FrozenEstimator(matrix.fit(z, counts)),
 }
-# Raw probabilities are too sure of themselves, and α-calibration says so. Here it is the point.
+# α-calibration warns of overconfident probabilities; they are the point here.
 warnings.filterwarnings("ignore", "Raters of the calibration")
 without, with_alpha = {}, {}
 for name, model in scaled.items():

@@ -118,7 +118,7 @@ def calibrated(counts) -> dict:
 
     Calibrators are fitted on counts of the calibration samples.
     """
-    # Raw probabilities are too sure of themselves, and α-calibration says so. Here it is the point.
+    # α-calibration warns of overconfident probabilities; they are the point here.
     warnings.filterwarnings("ignore", "Raters of the calibration")
     dists = {}
     for name, (X, X_test) in said.items():

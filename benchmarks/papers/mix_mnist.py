@@ -139,7 +139,7 @@ said = {
 # takes the last hidden layer, as below. Around dropout both see the draws, not their mean; the
 # paper's do not, and α around an ensemble is left out of its posteriors.
 
-# The raw network may be too sure of itself, which α-calibration says.
+# The uncalibrated network may be overconfident; α-calibration warns of it.
 warnings.filterwarnings("ignore", "Raters of the calibration")
 
 
@@ -242,7 +242,7 @@ for labels, part in cal.items():
         print(f"{labels} labels, {name + '+α':18}" + "  ".join(cells))
 
 # Why temperature scaling raises the disagreement. Two raters disagree with probability φ = 1 − Σ
-# z², if class probabilities z are taken to be those of the raters. A network that is too sure has
+# z², if class probabilities z are taken to be those of the raters. An overconfident network has
 # its largest probability lowered by the temperature. Σ z² falls with it, and φ rises by Σ z² − Σ
 # z_ts² (eq. 83), sample by sample. But φ was too large before: part of what a network does not know
 # is the class, on which raters agree. α-calibration takes φ times α0/(1 + α0), and leaves z as it

@@ -95,7 +95,7 @@ def main() -> None:
     parser.add_argument("--human", action="store_true")
     options = parser.parse_args()
     torch.set_num_threads(1)
-    # of few calibration rows, and of probabilities that are too sure
+    # of few calibration rows, and of overconfident probabilities
     warnings.simplefilter("ignore")
     if options.human:
         source, counts, z = cifar10h()
