@@ -12,17 +12,8 @@ _ROUNDING = 1e-9
 
 def flow(study: Study, sensitive: bool) -> list[dict]:
     """From what was read to the cases on the page, a step each."""
-    steps = list(study.flow)
-    if not steps:
-        steps = [
-            Step("cases given", len(study) + study.n_dropped),
-            Step("left out: without a label", study.n_dropped),
-        ]
-    steps.append(Step("cases on this page", len(study)))
-    return [
-        {"words": step.words, "n": int(step.n), "ids": [] if sensitive else list(step.ids)}
-        for step in steps
-    ]
+    steps = [*study.flow, Step("cases on this page", len(study))]
+    return [{**step._asdict(), "ids": [] if sensitive else list(step.ids)} for step in steps]
 
 
 def names_of_cases(study: Study, sensitive: bool) -> list[str]:

@@ -130,7 +130,7 @@ def _csv(path: Path, what: str, as_text: set) -> tuple:
     if separator == ",":
         return points, notes
     commas = pd.read_csv(path, decimal=",", **options)
-    return max(points, commas, key=_n_numeric), notes
+    return max(points, commas, key=lambda frame: len(frame.select_dtypes("number").columns)), notes
 
 
 def _encoding(path: Path) -> str:
@@ -158,10 +158,6 @@ def _separator(path: Path, encoding: str) -> str:
     with path.open(encoding=encoding) as lines:
         first = re.sub(r'"[^"]*"', "", lines.readline())
     return max(",;\t", key=first.count)
-
-
-def _n_numeric(frame) -> int:
-    return frame.select_dtypes("number").shape[1]
 
 
 def _excel(path: Path, what: str, as_text: set) -> tuple:

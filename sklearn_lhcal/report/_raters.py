@@ -93,24 +93,18 @@ def rows_of_raters(found: Raters, study: Study) -> list[dict]:
     # a mean would move with the one who stands out
     usual = float(np.nanmedian(each.error))
     order = np.argsort(-each.n_rows, kind="stable")[:MOST_RATERS]
-    rows = []
-    for r in order.tolist():
-        error = (each.error[r], *each.error_interval[r])
-        difference = (each.difference[r], *each.difference_interval[r])
-        rows.append(
-            {
-                "rater": found.names[r],
-                "n_cases": int(each.n_rows[r]),
-                "disagreement": _plain(error),
-                "model_minus_rater": _plain(difference),
-                "stands_out": [*_by_error(error, usual), *_by_bias(found.table, r, study)],
-            }
-        )
-    return rows
-
-
-def _plain(ends) -> list[float]:
-    return [float(end) for end in ends]
+    error = np.column_stack([each.error, each.error_interval]).tolist()
+    difference = np.column_stack([each.difference, each.difference_interval]).tolist()
+    return [
+        {
+            "rater": found.names[r],
+            "n_cases": int(each.n_rows[r]),
+            "disagreement": error[r],
+            "model_minus_rater": difference[r],
+            "stands_out": [*_by_error(error[r], usual), *_by_bias(found.table, r, study)],
+        }
+        for r in order.tolist()
+    ]
 
 
 def _by_error(error, usual: float):

@@ -218,13 +218,16 @@ def read_study(
     points(distance, len(names), names, graded=True)
     labels = copy.copy(labels.in_order(names, sure=True))
     labels.graded = isinstance(distance, str)
+    n_dropped = len(given) - len(labels)
+    flow = [Step("cases given", len(given)), Step("left out: without a label", n_dropped)]
     return Study(
         labels=labels,
         prediction=prediction,
         groups=numbers,
         ids=ids,
         costs=cost_matrix,
-        n_dropped=len(given) - len(labels),
+        n_dropped=n_dropped,
+        flow=flow,
         subgroups={name: values[given.rated] for name, values in columns.items()},
         distance=distance,
         title=title or "",

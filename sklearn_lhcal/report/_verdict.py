@@ -21,8 +21,6 @@ excess error Δ: how much more often a rater disagrees with the model than with 
 A data check that failed withholds the verdict.
 """
 
-from typing import NamedTuple
-
 from ._numbers import Number
 from ._study import Study
 from ._words import lines, said
@@ -32,22 +30,6 @@ TOLERANCE = 0.02
 # By how much more often a rater may disagree with the model than with another rater.
 MARGIN = 0.05
 Numbers = dict[tuple[str, str], Number]
-
-
-class Verdict(NamedTuple):
-    """One sentence of the verdict: what it is `about`, its `state`, and that in words.
-
-    `about` is "these_raters", "any_rater" or "advice"; "data" where the verdict is withheld.
-    """
-
-    about: str
-    state: str
-    words: str
-
-    @property
-    def facts(self) -> dict[str, str]:
-        """The same as the page and its JSON have it, with a title."""
-        return {**self._asdict(), "title": said("title", state=self.state)}
 
 
 def confidence_state(gap: Number) -> str:
@@ -81,12 +63,20 @@ def advice_state(state: str, change: Number) -> str:
     return "wait"
 
 
-def verdicts(numbers: Numbers, study: Study, failures: list[str]) -> list[Verdict]:
-    """The verdict, most important sentence first; one sentence where a data check failed."""
+def _sentence(about: str, state: str, words: str) -> dict[str, str]:
+    return {"about": about, "state": state, "words": words, "title": said("title", state=state)}
+
+
+def verdicts(numbers: Numbers, study: Study, failures: list[str]) -> list[dict[str, str]]:
+    """The verdict, most important sentence first; one sentence where a data check failed.
+
+    A sentence is `about` "these_raters", "any_rater" or "advice"; "data" where the verdict is
+    withheld.
+    """
     if failures:
-        return [Verdict("data", "withheld", said("withheld", failures=failures))]
+        return [_sentence("data", "withheld", said("withheld", failures=failures))]
     if study.hard and not study.has_pairs:
-        return [Verdict("data", "withheld", said("no_probabilities"))]
+        return [_sentence("data", "withheld", said("no_probabilities"))]
     primary = "excess_error" if study.hard else "overconfidence"
     state_of = error_state if study.hard else confidence_state
     number = numbers[(primary, "uncalibrated")]
@@ -94,17 +84,17 @@ def verdicts(numbers: Numbers, study: Study, failures: list[str]) -> list[Verdic
     accuracy = numbers[("accuracy", "uncalibrated")]
     about = {"state": state, "number": number, "accuracy": accuracy, "study": study}
     words = said(primary, **about, tolerance=TOLERANCE, margin=MARGIN)
-    found = [Verdict("these_raters", state, words)]
+    found = [_sentence("these_raters", state, words)]
     if (primary, "new_raters") in numbers:
         wide = numbers[(primary, "new_raters")]
         same = state_of(wide) == state
         words = said("any_rater", number=wide, same=same, study=study)
-        found.append(Verdict("any_rater", state_of(wide), words))
+        found.append(_sentence("any_rater", state_of(wide), words))
     if ("log_loss", "difference") in numbers:
         change = numbers[("log_loss", "difference")]
         advice = advice_state(state, change)
         words = said("advice", state=advice, verdict=state, change=change)
-        found.append(Verdict("advice", advice, words))
+        found.append(_sentence("advice", advice, words))
     return found
 
 
