@@ -1,4 +1,4 @@
-"""Rows: where labels and predictions meet, once; with their weights and groups."""
+"""Samples: where labels and predictions meet, once; with their weights and groups."""
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterator
@@ -44,7 +44,7 @@ PredictionLike = ArrayLike | Distribution
 
 
 class Rows:
-    """Checked rows: labels and predictions with the same columns, weights and groups.
+    """Checked samples: labels and predictions with the same columns, weights and groups.
 
     Attributes
     ----------
@@ -57,7 +57,7 @@ class Rows:
     scale : int
         The weights as given are ``w * 2**scale``.
     groups : ndarray of shape (n,) or None
-        Number of the group of each row.
+        Number of the group of each sample.
     """
 
     def __init__(self, labels: Labels, prediction, w=None, groups=None, scale: int = 0):
@@ -71,7 +71,7 @@ class Rows:
     def of(cls, labels: Labels, prediction, sample_weight, groups) -> Self:
         """Of aligned labels and predictions; weights and groups are checked.
 
-        The one place where rows without labels are dropped, with all that belongs to them.
+        The one place where samples without labels are dropped, with all that belongs to them.
         """
         groups = read_groups(groups, len(labels))
         w = check_sample_weight(sample_weight, len(labels))
@@ -96,7 +96,7 @@ class Rows:
 
     @cached_property
     def n(self) -> Floats:
-        """Raters of each row, shape (n,); inf where probabilities are known."""
+        """Raters of each sample, shape (n,); inf where probabilities are known."""
         return self.labels.n
 
     @cached_property
@@ -124,36 +124,36 @@ class Rows:
         return np.ones(len(self)) if self.w is None else self.w
 
     def take(self, rows) -> Self:
-        """Some of the rows."""
+        """Some of the samples."""
         w = take_rows(self.w, rows)
         groups = take_rows(self.groups, rows)
         return type(self)(self.labels.take(rows), self.prediction[rows], w, groups, self.scale)
 
     def keep(self, ratings: Mask) -> Self:
-        """The rows with some of their ratings, of `Annotations`; rows may become empty."""
+        """The samples with some of their labels, of `Annotations`; samples may become empty."""
         labels = cast(Annotations, self.labels).keep(ratings)
         return type(self)(labels, self.prediction, self.w, self.groups, self.scale)
 
     def contributes(self, least_raters: int = 1) -> Mask:
-        """Which rows have so many raters and a positive weight, shape (n,)."""
+        """Which samples have so many raters and a positive weight, shape (n,)."""
         keep = self.n >= least_raters
         if self.w is not None:
             keep &= self.w > 0
         return keep
 
     def contributing(self, least_raters: int = 1) -> Self | None:
-        """The rows with so many raters and a positive weight; None if there are none."""
+        """The samples with so many raters and a positive weight; None if there are none."""
         keep = self.contributes(least_raters)
         if not keep.any():
             return None
         return self if keep.all() else self.take(np.flatnonzero(keep))
 
     def weighted(self) -> Self:
-        """The rows with a positive weight: every row has a rater, and some row has weight."""
+        """The rows with a positive weight: every sample has a rater, and some sample has weight."""
         return cast(Self, self.contributing())
 
     def in_order(self, classes: NDArray | None, other: str) -> Self:
-        """The rows with their columns in the order of the classes of other rows."""
+        """The rows with their columns in the order of the classes of other samples."""
         K = self.labels.shape[1]
         both, columns = matched(Side("this batch", self.classes, K), Side(other, classes, K))
         if both is None or np.array_equal(columns, np.arange(K)):
@@ -167,7 +167,7 @@ class Rows:
             yield self.labels.take(rows).mu, self.n[rows], self.z[rows], take_rows(self.w, rows)
 
     def each(self, of_rows: Callable[["Rows"], NDArray]) -> Floats:
-        """``of_rows(rows)``, one value or more a row, of blocks of rows, joined."""
+        """``of_rows(rows)``, one value or more a sample, of blocks of samples, joined."""
         return in_blocks(lambda rows: of_rows(self.take(rows)), *self.labels.shape)
 
 
@@ -214,7 +214,7 @@ def read_rows(
 
 
 def read_for(metric, y, prediction, sample_weight=None, groups=None) -> Rows:
-    """Rows as a metric reads them, by its `tags` and its `options`."""
+    """Samples as a metric reads them, by its `tags` and its `options`."""
     read = partial(read_rows, optional=metric.tags.of_labels)
     if metric.tags.read is not None:
         read = partial(metric.tags.read, **metric.options)
@@ -293,19 +293,19 @@ def predicted_dist(model, X, classes: NDArray) -> Distribution:
 
 
 def predicted_classes(model, X, classes: NDArray) -> NDArray:
-    """The class that a fitted classifier predicts for each row, by its name among these."""
+    """The class that a fitted classifier predicts for each sample, by its name among these."""
     found = np.asarray(model.predict(check_samples(X)))
     columns = (found[:, None] == model.classes_).argmax(axis=1)
     return own_classes(model, classes)[columns]
 
 
 def shares_of(labels: Labels, names: ArrayLike) -> Floats:
-    """Share of the labels of each row that name the class given for it, shape (n,)."""
+    """Share of the labels of each sample that name the class given for it, shape (n,)."""
     return labels.mu[np.arange(len(labels)), positions(names, labels.classes)]
 
 
 def rated_only(y: Any, *others: Any) -> tuple:
-    """The rows with labels of y, and of what belongs to them, for whoever needs no `Rows`."""
+    """The samples with labels of y, and of what belongs to them, for whoever needs no `Rows`."""
     labels = read_labels(y)
     if not labels.has_gaps:
         return y, *others
@@ -352,14 +352,14 @@ class DistributionClassifierMixin:
 
     @abstractmethod
     def predict_dist(self, X: Samples) -> Distribution:
-        """The distribution of each row's class probabilities."""
+        """The distribution of each sample's class probabilities."""
 
     def predict_proba(self, X: Samples) -> Floats:
         """Class probabilities, shape (n_samples, n_classes): the mean of `predict_dist`."""
         return np.array(self.predict_dist(X).mean())
 
     def predict(self, X: Samples) -> NDArray:
-        """The most probable class of each row, shape (n_samples,)."""
+        """The most probable class of each sample, shape (n_samples,)."""
         columns = self.predict_proba(X).argmax(axis=1)
         return self.classes_[columns]
 

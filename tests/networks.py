@@ -43,7 +43,7 @@ class AnyShape(nn.Sequential):
 
 
 class OneMask(nn.Dropout):
-    """Trains all rows under one mask, so that a weight can be what repeated rows are."""
+    """Trains all samples under one mask, so that a weight can be what repeated rows are."""
 
     def forward(self, X):
         if not self.training:

@@ -88,7 +88,7 @@ def naive_decomposition(y, z, w, edges, correction):
 def naive_bin_loss(c, z, w, W, correction):
     """CL of one bin: its rows' frequencies c, predictions z and weights w.
 
-    W is the weight of all rows.
+    W is the weight of all samples.
     """
     Wb = w.sum()
     c_bar, z_bar = (w * c).sum() / Wb, (w * z).sum() / Wb

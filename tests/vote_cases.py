@@ -6,7 +6,7 @@ from sklearn_lhcal.label_histogram import KnownProbabilities
 
 
 def votes(Q, kind, rng):
-    """Labels of rows with the distributions Q."""
+    """Labels of samples with the distributions Q."""
     if kind == "all":
         return KnownProbabilities(Q)
     if kind == "majority":

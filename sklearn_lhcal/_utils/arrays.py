@@ -1,4 +1,4 @@
-"""Arrays by what they hold, for signatures; and blocks of their rows."""
+"""Arrays by what they hold, for signatures; and blocks of their samples."""
 
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -11,7 +11,7 @@ Integers = NDArray[np.int64]
 Indices = NDArray[np.intp]
 Mask = NDArray[np.bool_]
 
-# rows, and values, whose temporary arrays stay in the processor's cache
+# samples, and values, whose temporary arrays stay in the processor's cache
 _ROWS = 8192
 _VALUES = 2**17
 
@@ -23,7 +23,7 @@ def row_blocks(n: int, n_columns: int) -> Iterator[slice]:
 
 
 def in_blocks(of_rows: Callable[[slice], NDArray], n: int, n_columns: int) -> Floats:
-    """``of_rows(rows)``, one value or more a row, of such blocks of rows, joined."""
+    """``of_rows(rows)``, one value or more a sample, of such blocks of samples, joined."""
     found: Any = None
     for rows in row_blocks(n, n_columns):
         part = of_rows(rows)

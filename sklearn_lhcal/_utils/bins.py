@@ -10,7 +10,7 @@ from .checks import any_array, as_floats, is_count, is_real
 
 # values this near, as parts of themselves, differ by rounding: 1 − Σz² by the order of its terms
 _ROUNDING = 1e-12
-# where numbers begin to differ in float32: its .7 is below .7
+# where numbers begin to differ in float32: its 0.7 is below 0.7
 _FLOAT32 = 2.0**-23
 # bins of all columns together: their sums then take a gigabyte
 _MOST = 2**24
@@ -27,8 +27,8 @@ class Bins:
         Number of bins, or the edges themselves, ascending; a value at an inner edge, or below it by
         rounding alone, also to float32, belongs to the bin above it.
     strategy : {"uniform", "quantile"}
-        Equal widths on [0, 1], or equal numbers of rows by ``np.quantile``, column by column, equal
-        edges merged.
+        Equal widths on [0, 1], or equal numbers of samples by ``np.quantile``, column by column,
+        equal edges merged.
     limits : tuple of two ndarrays of shape (K,), optional
         Ends of the columns' values, instead of 0 and 1.
     """

@@ -1,4 +1,4 @@
-"""What is asked of arguments before anything is computed, and rows of anything."""
+"""What is asked of arguments before anything is computed, and samples of anything."""
 
 import re
 import sys
@@ -129,15 +129,15 @@ def distinct(names: NDArray, name: str) -> tuple[NDArray, Indices]:
     return found, codes.ravel()
 
 
-def check_finite(a: NDArray, name: str, remedy: str = "drop or repair these rows") -> None:
-    """Raise a ValueError that names the first row with a value that is no number or infinite."""
+def check_finite(a: NDArray, name: str, remedy: str = "drop or repair these samples") -> None:
+    """Raise a ValueError that names the first sample with a value that is no number or infinite."""
     with np.errstate(over="ignore", invalid="ignore"):
         total = a.sum()
     # a finite sum proves the array finite, without a mask
     if np.isfinite(total) or np.isfinite(a).all():
         return
     row = int(np.flatnonzero(~np.isfinite(a).reshape(len(a), -1).all(axis=1))[0])
-    raise ValueError(f"{name} contains NaN or infinite values (first in row {row}); {remedy}.")
+    raise ValueError(f"{name} contains NaN or infinite values (first in sample {row}); {remedy}.")
 
 
 def is_gap(value) -> bool:
@@ -172,9 +172,9 @@ def check_samples(X):
     """
     check_values(X, "X")
     if hasattr(X, "dataset") and hasattr(X, "batch_size"):
-        raise TypeError(f"X is a {type(X).__name__}; pass all rows of X and y, in one order.")
+        raise TypeError(f"X is a {type(X).__name__}; pass all samples of X and y, in one order.")
     if isinstance(X, (str, bytes)) or not _has_rows(X):
-        raise TypeError(f"X must have rows, got {type(X).__name__}; make an array of it.")
+        raise TypeError(f"X must have samples, got {type(X).__name__}; make an array of it.")
     # a sparse matrix may be a dict too
     if isinstance(X, dict) and not hasattr(X, "shape"):
         n_rows(X)
@@ -196,16 +196,16 @@ def _has_rows(X) -> bool:
 
 
 def n_rows(X, name: str = "X") -> int:
-    """Number of rows of anything `take_rows` can index; `name` is what messages call it."""
+    """Number of samples of anything `take_rows` can index; `name` is what messages call it."""
     if isinstance(X, dict):
         if not X:
-            raise ValueError(f"{name} is an empty dict; it has no rows.")
+            raise ValueError(f"{name} is an empty dict; it has no samples.")
         return n_rows(next(iter(X.values())))
     single = getattr(X, "shape", None) == ()
     if single or not (hasattr(X, "shape") or hasattr(X, "__len__")):
         raise TypeError(
-            f"{name} must have rows, got {type(X).__name__}, which has no length; make an array of "
-            "it."
+            f"{name} must have samples, got {type(X).__name__}, which has no length; make an array "
+            "of it."
         )
     if hasattr(X, "shape"):
         return X.shape[0]
@@ -221,9 +221,9 @@ def as_features(found, X, owner: str) -> Floats:
         found = found.toarray()
     h = as_floats(found, f"What features returns to {owner}")
     if h.ndim == 0 or len(h) != n_rows(X):
-        rows = f"{len(h)} rows" if h.ndim else "a single number"
+        rows = f"{len(h)} samples" if h.ndim else "a single number"
         raise ValueError(
-            f"features must return one row for each of the {n_rows(X)} rows of X, it returned "
+            f"features must return one row for each of the {n_rows(X)} samples of X, it returned "
             f"{rows}."
         )
     h = h.reshape(len(h), -1)
@@ -233,7 +233,7 @@ def as_features(found, X, owner: str) -> Floats:
 
 
 def take_params(params: dict, rows, n: int) -> dict:
-    """Fit parameters for some of n rows: those with one entry a row are cut."""
+    """Fit parameters for some of n samples: those with one entry per sample are cut."""
     taken = dict(params)
     for name, value in params.items():
         listed = hasattr(value, "shape") or isinstance(value, (list, tuple))
@@ -243,7 +243,7 @@ def take_params(params: dict, rows, n: int) -> dict:
 
 
 def check_same_length(n: int, **named) -> None:
-    """Raise a ValueError that names the first argument whose number of rows is not n."""
+    """Raise a ValueError that names the first argument whose number of samples is not n."""
     for name, value in named.items():
         if value is not None and n_rows(value, name) != n:
             raise ValueError(
@@ -252,14 +252,14 @@ def check_same_length(n: int, **named) -> None:
 
 
 def read_groups(groups, n: int) -> Indices | None:
-    """The number of the group of each row, shape (n,); None stays None."""
+    """The number of the group of each sample, shape (n,); None stays None."""
     if groups is None:
         return None
     names = as_names(groups, "groups")
     check_same_length(n, groups=names)
     if any(is_gap(g) for g in names.tolist()):
         raise ValueError(
-            "groups must not have missing values; give each row without a group one of its own."
+            "groups must not have missing values; give each sample without a group one of its own."
         )
     return distinct(names, "groups")[1]
 
@@ -268,7 +268,7 @@ def check_grouped(groups: NDArray | None, bias_correction: str | None) -> None:
     """ValueError for groups with the one correction that cannot leave their pairs out."""
     if groups is not None and bias_correction == "label":
         raise ValueError(
-            "bias_correction='label' takes rows as independent; with groups use 'residual'."
+            "bias_correction='label' takes samples as independent; with groups use 'residual'."
         )
 
 
@@ -286,7 +286,7 @@ def check_sample_weight(sample_weight, n: int) -> Floats | None:
     if not np.isfinite(w).all() or (w < 0).any():
         raise ValueError("sample_weight contains NaN, infinite or negative values.")
     if not w.any():
-        raise ValueError("All values of sample_weight are zero; at least one row must count.")
+        raise ValueError("All values of sample_weight are zero; at least one sample must count.")
     with np.errstate(over="ignore"):
         total = w.sum()
     if not 1e-300 < total < np.inf:

@@ -34,7 +34,7 @@ class Costs(NamedTuple):
         """
         d, D = any_array(decisions, "decisions"), self.C.shape[-1]
         if d.ndim != 1 or not d.size:
-            raise ValueError(f"decisions must be 1-D, one a row, got shape {d.shape}.")
+            raise ValueError(f"decisions must be 1-D, one per sample, got shape {d.shape}.")
         if self.decisions is None or (
             d.dtype.kind in "iu" and self.decisions.dtype.kind not in "iu"
         ):
@@ -59,7 +59,7 @@ class Costs(NamedTuple):
         return columns
 
     def for_classes(self, classes: NDArray | None, K: int, other="the prediction") -> "Costs":
-        """The rows in the order of the K classes of the other side, whose names may be None."""
+        """The samples in the order of the K classes of the other side, whose names may be None."""
         if self.C.shape[-2] != K:
             raise ValueError(
                 f"cost_matrix has {self.C.shape[-2]} rows, expected one for each of {K} classes."
@@ -69,7 +69,7 @@ class Costs(NamedTuple):
         return Costs(np.take(self.C, np.argsort(rows), axis=-2), classes, self.decisions)
 
     def check_rows(self, n: int) -> None:
-        """Refuse costs a row of another number of rows."""
+        """Refuse costs a sample of another number of samples."""
         if self.C.ndim == 3:
             check_same_length(n, cost_matrix=self.C)
 
@@ -85,7 +85,7 @@ def check_cost_matrix(cost_matrix: ArrayLike, *, a_row: bool = False) -> Costs:
         column of a polars frame that holds no numbers, names the classes. Names 0, 1, 2, … in this
         order count as none.
     a_row : bool, default=False
-        Whether costs may differ from row to row: shape (n_samples, n_classes, n_decisions).
+        Whether costs may differ from sample to sample: shape (n_samples, n_classes, n_decisions).
 
     Raises
     ------
@@ -97,7 +97,7 @@ def check_cost_matrix(cost_matrix: ArrayLike, *, a_row: bool = False) -> Costs:
     C, rows, columns = _parts(cost_matrix)
     if C.ndim == 3 and not a_row:
         raise ValueError(
-            "cost_matrix must have shape (n_classes, n_decisions) here, one for all rows, got "
+            "cost_matrix must have shape (n_classes, n_decisions) here, one for all samples, got "
             f"{C.shape}."
         )
     if C.ndim not in (2, 3) or not C.size:
@@ -112,9 +112,9 @@ def check_cost_matrix(cost_matrix: ArrayLike, *, a_row: bool = False) -> Costs:
 
 
 def bayes_columns(z: Floats, C: Floats) -> Indices:
-    """Column of the least expected cost of each row, z (..., K), P4 eq. (1).
+    """Column of the least expected cost of each sample, z (..., K), P4 eq. (1).
 
-    By einsum, so that a row's result is its own. Of costs that tie but for rounding the first.
+    By einsum, so that a sample's result is its own. Of costs that tie but for rounding the first.
     """
     f = expected_costs(z, relative(C))
     least = f.min(axis=-1, keepdims=True)
@@ -123,19 +123,19 @@ def bayes_columns(z: Floats, C: Floats) -> Indices:
 
 
 def expected_costs(p: Floats, C: Floats) -> Floats:
-    """Σ_k p_k C_kd of all decisions, (..., D), for p (..., K); (..., n, D) with costs a row."""
+    """Σ_k p_k C_kd of all decisions, (..., D), for p (..., K); (..., n, D) with costs a sample."""
     if C.ndim == 3:
         return np.einsum("...nk,nkd->...nd", p, C)
     return np.einsum("...k,kd->...d", p, C)
 
 
 def expected_cost(p: Floats, d: Indices, C: Floats) -> NDArray:
-    """Σ_k p_k C_kd of the decision d of each row, shape (n,)."""
+    """Σ_k p_k C_kd of the decision d of each sample, shape (n,)."""
     return np.einsum("nk,nk->n", p, of_decisions(d, C))
 
 
 def of_decisions(d: Indices, C: Floats) -> Floats:
-    """C_kd under each class of the decision d of each row, (..., n, K) for d (..., n)."""
+    """C_kd under each class of the decision d of each sample, (..., n, K) for d (..., n)."""
     if C.ndim == 3:
         return C[np.arange(len(C)), :, d]
     return C.T[d]

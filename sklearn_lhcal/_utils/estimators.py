@@ -126,8 +126,9 @@ def fit_on_labels(estimator, X, labels, sample_weight=None, **fit_params):
     """Fit any scikit-learn classifier, in place, on label histograms with names for classes.
 
     An estimator that takes label histograms gets the labels as they are. Any other gets 1-D labels
-    where every row has one. Where rows have several, each row comes once for each class that it was
-    given, with the count as its weight. An estimator without weights gets it as often as that.
+    where every sample has one. Where samples have several, each sample comes once for each class
+    that it was given, with the count as its weight. An estimator without weights gets it as often
+    as that.
     """
     if takes_label_histograms(estimator):
         return estimator.fit(X, labels.plain(), **weight_params(sample_weight), **fit_params)
@@ -137,7 +138,7 @@ def fit_on_labels(estimator, X, labels, sample_weight=None, **fit_params):
             f"{type(estimator).__name__} takes no sample_weight in fit; fit it without weights."
         )
     n = len(labels)
-    # an array: a Series would be looked up by its labels, which some of its rows need not be
+    # an array: a Series would be looked up by its labels, which some of its samples need not be
     sample_weight = check_sample_weight(sample_weight, n)
     rows, codes = np.nonzero(labels.counts)
     weight = labels.counts[rows, codes].astype(np.float64)

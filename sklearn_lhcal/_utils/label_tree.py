@@ -1,4 +1,4 @@
-"""The labels that a row may be given, counted; when to stop asking; what so many are worth.
+"""The labels that a sample may be given, counted; when to stop asking; what so many are worth.
 
 Letters: c the counts of the labels so far, one state of the tree; z_c the class probabilities after
 them; C_d the costs of decision d; V_h(c) the least total cost to expect from c on, of h labels.
@@ -34,7 +34,7 @@ class Level(NamedTuple):
 
 
 class Tree(NamedTuple):
-    """What is known of B rows in every state, level by level.
+    """What is known of B samples in every state, level by level.
 
     Attributes
     ----------
@@ -51,7 +51,7 @@ class Tree(NamedTuple):
 
 
 class Stopping(NamedTuple):
-    """Optimal stopping of B rows.
+    """Optimal stopping of B samples.
 
     Attributes
     ----------
@@ -92,12 +92,12 @@ def _with_label(c: tuple[int, ...], k: int) -> tuple[int, ...]:
 
 
 def rows_at_a_time(levels: list[Level]) -> int:
-    """Rows whose trees fit into memory together."""
+    """Samples whose trees fit into memory together."""
     return max(1, _BLOCK // sum(level.counts.size for level in levels))
 
 
 def grow(levels: list[Level], distribution: Any, C: Floats) -> Tree:
-    """The tree of B rows with a distribution; costs C are (K, D), or one a row, (B, K, D)."""
+    """The tree of B rows with a distribution; costs C are (K, D), or one per sample, (B, K, D)."""
 
     def mean_after(c: Integers) -> Floats:
         if not c.any():

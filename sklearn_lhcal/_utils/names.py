@@ -1,4 +1,4 @@
-"""Names decide, never luck: the rules by which the classes and the rows of two sides meet.
+"""Names decide, never luck: the rules by which the classes and the samples of two sides meet.
 
 Two named sides meet by name. A named side and a bare one meet by position where the names are
 sorted, else not at all. Two bare sides meet by position. Numbers that only count are no names.
@@ -267,7 +267,7 @@ def row_names(frame) -> NDArray | None:
 
 
 def check_row_names(**named) -> None:
-    """ValueError where two pandas objects hold the same rows in another order, or share some.
+    """ValueError where two pandas objects hold the same samples in another order, or share some.
 
     Indices are compared only where they are unique; one that only counts fits any other set. The
     items of annotations are an index where they do more than count.
@@ -278,15 +278,15 @@ def check_row_names(**named) -> None:
         if index.equals(other) or not (shared := index.isin(other)).any():
             continue
         if shared.all() and len(index) == len(other):
-            problem = "the same rows in another order"
+            problem = "the same samples in another order"
         elif _counts_up(index) or _counts_up(other):
             continue
         else:
-            problem = f"only {int(shared.sum())} of {len(index)} rows in common"
+            problem = f"only {int(shared.sum())} of {len(index)} samples in common"
         raise ValueError(
             f"{name} and {other_name} are pandas objects with {problem}: bring them into one order "
             f"by {name}.loc[{other_name}.index], or drop the row names by "
-            ".reset_index(drop=True). (Annotations take the order of rows by items=.)"
+            ".reset_index(drop=True). (Annotations take the order of samples by items=.)"
         )
 
 

@@ -17,7 +17,7 @@ Vector = Floats
 
 
 class Training(NamedTuple):
-    """What a torch module is trained on; the first axis of inputs is rows."""
+    """What a torch module is trained on; the first axis of inputs is samples."""
 
     module: "nn.Module"
     loss: "nn.Module"

@@ -10,7 +10,7 @@ from .types import ArrayLike
 # The smallest probability that calibrators and kernels read.
 EPS = 1e-12
 # A maximum is taken column by column where rows have at most so many entries, and there are so many
-# rows for each of them.
+# samples for each of them.
 _SHORT = 50
 _MANY = 10
 
@@ -34,7 +34,7 @@ def check_proba(proba: ArrayLike, *, name: str = "proba") -> Floats:
     Raises
     ------
     ValueError
-        NaN or infinite values, negative values, rows that do not sum to 1 (tolerance 1e-6, in
+        NaN or infinite values, negative values, samples that do not sum to 1 (tolerance 1e-6, in
         float32 1e-3, in float64 with values of float32 alone 1e-5), a wrong number of dimensions
         or of classes. Nothing is renormalised.
 
@@ -54,14 +54,14 @@ def check_proba(proba: ArrayLike, *, name: str = "proba") -> Floats:
     if z.ndim != 2:
         raise ValueError(f"{name} must have shape (n_samples, n_classes), got {z.shape}.")
     if z.shape[0] == 0:
-        raise ValueError(f"{name} has no rows.")
+        raise ValueError(f"{name} has no samples.")
     if z.shape[1] == 0:
         raise ValueError(f"{name} has no columns.")
     check_finite(z, name)
     if z.size and z.min() < 0:
         row = int(np.flatnonzero((z < 0).any(axis=1))[0])
         raise ValueError(
-            f"{name} has negative values (first in row {row}). If it holds logits, convert them "
+            f"{name} has negative values (first in sample {row}). If it holds logits, convert them "
             'with scipy.special.softmax, or tell a calibrator so with estimator="logits".'
         )
     total = row_sum(z)
@@ -75,8 +75,8 @@ def check_proba(proba: ArrayLike, *, name: str = "proba") -> Floats:
     if off.any():
         row = int(np.flatnonzero(off)[0])
         raise ValueError(
-            f"Each row of {name} must sum to 1 (within {tolerance:g}); row {row} sums to "
-            f"{total[row]:.9g}. Divide by the row sums if they were rounded or are unnormalised, "
+            f"Each sample of {name} must sum to 1 (within {tolerance:g}); sample {row} sums to "
+            f"{total[row]:.9g}. Divide by the sums if they were rounded or are unnormalised, "
             f"{name} / {name}.sum(axis=1, keepdims=True), .div(….sum(axis=1), axis=0) of a frame; "
             'if they are logits, convert them, or tell a calibrator so with estimator="logits".'
         )
@@ -87,7 +87,7 @@ def _check_at_most_1(p: Floats, name: str) -> None:
     if p.max(initial=0.0) > 1:
         row = int(np.flatnonzero(p > 1)[0])
         raise ValueError(
-            f"{name} has probabilities above 1 (first in row {row}: {p[row]:.6g}). If it holds "
+            f"{name} has probabilities above 1 (first in sample {row}: {p[row]:.6g}). If it holds "
             "log-odds, convert them with scipy.special.expit."
         )
 
@@ -140,7 +140,7 @@ def gini(z: Floats) -> Floats:
 
 
 def votes_of(z: Floats) -> Floats:
-    """The share of each class in a model's vote, (n, K): probabilities that tie share evenly."""
+    """The share of each class in a model's label, (n, K): probabilities that tie share evenly."""
     best = z == z.max(axis=1, keepdims=True)
     return best / best.sum(axis=1, keepdims=True)
 

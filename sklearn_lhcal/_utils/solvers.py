@@ -37,8 +37,8 @@ class Newton(Solver):
         Most iterations; more raise a ConvergenceWarning.
     tol : float, default=1e-10
         Iterations end with the step whose decrement, by how much it would lower a quadratic
-        objective, is less than this, in nats per label or row. What it leaves is far smaller still,
-        as convergence is quadratic.
+        objective, is less than this, in nats per label or sample. What it leaves is far smaller
+        still, as convergence is quadratic.
 
     Examples
     --------
@@ -134,14 +134,15 @@ def _lower(problem: Problem, x: Vector, f: float, step: Vector, decrement: float
 
 
 class LBFGS(Solver):
-    """L-BFGS on all rows at once, in float64.
+    """L-BFGS on all samples at once, in float64.
 
     Parameters
     ----------
     max_iter : int, default=1000
         Most iterations; more raise a ConvergenceWarning.
     tol : float, default=1e-9
-        Iterations end where no entry of the gradient is larger than this, in nats per label or row.
+        Iterations end where no entry of the gradient is larger than this, in nats per label or
+        sample.
 
     Examples
     --------

@@ -63,18 +63,18 @@ class Tags:
 
 @dataclass(frozen=True, kw_only=True)
 class OfRows(Tags):
-    """A function of rows: ``of_rows(rows, **options)``."""
+    """A function of samples: ``of_rows(rows, **options)``."""
 
     of_rows: Callable
 
     def value(self, rows: Any, **options: Any) -> Any:
-        """The function of these rows."""
+        """The function of these samples."""
         return self.of_rows(rows, **options)
 
 
 @dataclass(frozen=True, kw_only=True)
 class MeanOfTerms(Tags):
-    """A ratio of sums over rows.
+    """A ratio of sums over samples.
 
     ``terms(rows, **options)`` are numerators and denominators, both of shape (n,).
     """
@@ -82,7 +82,7 @@ class MeanOfTerms(Tags):
     terms: Callable[..., tuple[Floats, Floats]]
 
     def value(self, rows: Any, **options: Any) -> float:
-        """The ratio of the sums over these rows."""
+        """The ratio of the sums over these samples."""
         numerator, denominator = self.terms(rows, **options)
         return float(numerator.sum() / denominator.sum())
 
@@ -99,7 +99,7 @@ class LossOverBins(Tags):
     of_sums: Callable
 
     def value(self, rows: Any, **options: Any) -> Any:
-        """The function of the sums of these rows."""
+        """The function of the sums of these samples."""
         return self.of_sums(self.binned(rows, **options).sums(rows), **options)
 
 

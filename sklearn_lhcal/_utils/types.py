@@ -28,7 +28,7 @@ Groups = ArrayLike | None
 # whether intervals hold for new raters or for these; None: for new ones where raters are known
 Raters = Literal["random", "fixed"] | None
 
-# costs (K, D), or one a row (n, K, D), or what returns them for X
+# costs (K, D), or one per sample (n, K, D), or what returns them for X
 CostsOfRows = ArrayLike | Callable[[Samples], ArrayLike]
 
 # ``metric(y, prediction, **options)``
@@ -37,7 +37,7 @@ MetricFunction = Callable[..., float]
 # whether, and how often, progress is shown
 Verbose = int | bool
 
-# rows of a container
+# samples of a container
 Selection = slice | NDArray | list[int]
 
 
@@ -71,7 +71,7 @@ class Estimator(Protocol):
 
 @runtime_checkable
 class Splitter(Protocol):
-    """What splits rows into folds."""
+    """What splits samples into folds."""
 
     def split(self, X: Samples, y: Any = None, groups: Any = None) -> Iterator:
         """Indices (train, test) of each fold."""

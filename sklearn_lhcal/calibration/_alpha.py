@@ -43,9 +43,9 @@ class AlphaCalibration(_TrainedCalibrator):
     """Adds to each prediction a Dirichlet distribution around it: how far it can be trusted.
 
     The class probabilities z stay as they are. The total concentration ``α0 = exp(w·h + c)``
-    depends on features h of the row. It is fitted on the labels of several raters. A large α0 says
-    that the row is known to be ambiguous: raters will be split as z says. A small α0 says that
-    raters would agree, and that only the model is unsure.
+    depends on features h of the sample. It is fitted on the labels of several raters. A large α0
+    says that the sample is known to be ambiguous: raters will be split as z says. A small α0 says
+    that raters would agree, and that only the model is unsure.
 
     Parameters
     ----------
@@ -57,30 +57,31 @@ class AlphaCalibration(_TrainedCalibrator):
         "logits": the log-probabilities. Any other word names a layer of the torch network at the
         bottom: its outputs, averaged over positions. This needs one network, so a FrozenEstimator
         or ``cv="holdout"``. A callable maps X to an array of shape (n_samples, n_features); a
-        transformer is cloned and fitted on the calibration rows. All are standardised.
+        transformer is cloned and fitted on the calibration samples. All are standardised.
     likelihood : {"pairwise", "dirichlet_multinomial", "paper"}, default="pairwise"
         What is maximised. "pairwise" is the composite likelihood of pairs of raters.
-        "dirichlet_multinomial" is P1's likelihood of the histogram, which many raters per row
+        "dirichlet_multinomial" is P1's likelihood of the histogram, which many raters per sample
         distort. The guide, "Choosing a calibrator", shows by how much. "paper" is P1's method: the
-        same likelihood, features always, and a penalty on rows with one label too. Its features
+        same likelihood, features always, and a penalty on samples with one label too. Its features
         are the last hidden layer, ``AlphaCalibration(net, features=layer, likelihood="paper")``.
     penalty : float or None, default=None
-        λ_α, weight of ``mean (log α0)²``, nats per row. A positive one keeps α0 finite. None: 5e-4
-        for pairs; P1's 5e-3 for histograms, since a row then carries more information; and where
-        a constant α0 is fitted to labels without spread, none, so that α0 is infinite.
+        λ_α, weight of ``mean (log α0)²``, nats per sample. A positive one keeps α0 finite. None:
+        5e-4 for pairs; P1's 5e-3 for histograms, since a sample then carries more information; and
+        where a constant α0 is fitted to labels whose frequencies do not vary around z, none, so
+        that α0 is infinite.
     hidden_layer_sizes : int or tuple of int, default=()
         Widths of hidden layers between h and log α0, with tanh units; seeded by `random_state`.
     fallback : bool or None, default=None
-        Whether features are used only where they pay: where they predict left-out calibration rows
-        better than a constant α0 does, in five folds. With more than 5,000 rows and 50 rows a
-        parameter, features cost next to nothing and are kept. False: features always. None: True,
-        but False for the method of the paper.
+        Whether features are used only where they pay: where they predict left-out calibration
+        samples better than a constant α0 does, in five folds. With more than 5,000 samples and 50
+        samples a parameter, features cost next to nothing and are kept. False: features always.
+        None: True, but False for the method of the paper.
     cv, random_state, verbose
         As in `TemperatureScaling`; `random_state` also seeds hidden layers and their training.
     solver : Newton, LBFGS, Adam or None, default=None
         What minimises the loss. None: Newton for point predictions, L-BFGS around ensembles. With
-        hidden layers ``Adam(learning_rate=0.01, max_epochs=1000)``, stopped by a fifth of the rows,
-        because their optimum overfits.
+        hidden layers ``Adam(learning_rate=0.01, max_epochs=1000)``, stopped by a fifth of the
+        samples, because their optimum overfits.
 
     Attributes
     ----------
@@ -101,15 +102,15 @@ class AlphaCalibration(_TrainedCalibrator):
     Warns
     -----
     UserWarning
-        Where no calibration row has two labels: α0 is then 1, since single labels say nothing about
-        it. Where α0 is infinite by default (`is_infinite_`). Where raters of rows predicted alike
-        disagree more often than 1−Σz²: in five bins, by three standard errors, and by a tenth of
-        all disagreement. The class probabilities are then not calibrated, or the raters are not
-        exchangeable; α0 can only lower the predicted disagreement.
+        Where no calibration sample has two labels: α0 is then 1, since single labels say nothing
+        about it. Where α0 is infinite by default (`is_infinite_`). Where raters of samples
+        predicted alike disagree more often than 1−Σz²: in five bins, by three standard errors, and
+        by a tenth of all disagreement. The class probabilities are then not calibrated, or the
+        raters are not exchangeable; α0 can only lower the predicted disagreement.
 
     Notes
     -----
-    Rows with one label are left out of the fit, as they only add penalty; "paper" keeps them.
+    Samples with one label are left out of the fit, as they only add penalty; "paper" keeps them.
 
     References
     ----------
@@ -173,8 +174,8 @@ class AlphaCalibration(_TrainedCalibrator):
         several = self._informative(rows)
         if not several.any():
             warnings.warn(
-                "No calibration row has two labels, so α0 cannot be fitted and is set to 1. "
-                "Calibrate on rows with two raters or more.",
+                "No calibration sample has two labels, so α0 cannot be fitted and is set to 1. "
+                "Calibrate on samples with two raters or more.",
                 stacklevel=4,
             )
             return learnt | _stored(Concentration.constant(0.0, h.shape[-1]))
@@ -201,7 +202,7 @@ class AlphaCalibration(_TrainedCalibrator):
         return self.features
 
     def _informative(self, rows) -> Mask:
-        """Rows with two labels or more, and a positive weight."""
+        """Samples with two labels or more, and a positive weight."""
         if not rows.known:
             return (rows.counts.sum(axis=1) > 1) & (rows.weight > 0)
         if self.likelihood != "pairwise":
@@ -211,7 +212,7 @@ class AlphaCalibration(_TrainedCalibrator):
         return rows.weight > 0
 
     def _chosen(self, rows, h) -> Concentration:
-        """With features (n, …, f) where they pay on rows that are left out, else constant."""
+        """With features (n, …, f) where they pay on samples that are left out, else constant."""
         fallback = self.fallback
         if fallback is None:
             fallback = self.likelihood != "paper"
@@ -220,7 +221,7 @@ class AlphaCalibration(_TrainedCalibrator):
         unpenalised = self._objective(0.0)
         pay = not are_worth_judging(len(rows), unpenalised.n_parameters(h.shape[-1]))
         if not pay and can_be_judged(len(rows)):
-            # A part of the rows may be separable: without a penalty it has no optimum.
+            # A part of the samples may be separable: without a penalty it has no optimum.
             penalty = self.penalty or None
             both = self._featured, self._constant
             fits = [partial(fit, penalty=penalty) for fit in both]
@@ -258,7 +259,7 @@ class AlphaCalibration(_TrainedCalibrator):
         return rows.distribution(parts)
 
     def _log_total(self, rows):
-        """log α0 of each row, (n,), or of each member, (n, S)."""
+        """log α0 of each sample, (n,), or of each member, (n, S)."""
         fit = Concentration(self._hidden, self.coef_, self.intercept_)
         if not self.coef_.any():
             # No feature is looked at.
@@ -274,7 +275,7 @@ def _stored(fit: Concentration) -> dict:
 
 
 def _features(rows: CalibrationRows, feature_map) -> Floats:
-    """h of the rows, shape (n, n_features), or (n, S, n_features) for members."""
+    """h of the samples, shape (n, n_features), or (n, S, n_features) for members."""
     u = rows.log_proba
     if feature_map is None:
         z = np.exp(u)

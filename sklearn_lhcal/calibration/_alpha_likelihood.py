@@ -1,8 +1,8 @@
 """Likelihoods of label histograms as functions of log α0 (P1 App. D.2).
 
-Letters: z class probabilities and y labels of n rows (n, K), η = log α0, x = 1/α0. Each function
-takes log z and y, and returns a function of η (n,): the loss of each row, and its first and second
-derivative by η. The losses are those of `DirichletMultinomialLoss` and `PairwiseLoss`.
+Letters: z class probabilities and y labels of n samples (n, K), η = log α0, x = 1/α0. Each function
+takes log z and y, and returns a function of η (n,): the loss of each sample, and its first and
+second derivative by η. The losses are those of `DirichletMultinomialLoss` and `PairwiseLoss`.
 """
 
 from collections.abc import Callable
@@ -39,7 +39,7 @@ def dirichlet_multinomial(log_z: Floats, y: Floats) -> RowLoss:
 
 
 def pairwise(log_z: Floats, y: Floats) -> RowLoss:
-    """−log of the likelihood of pairs of raters, the mean over the pairs of a row.
+    """−log of the likelihood of pairs of raters, the mean over the pairs of a sample.
 
     With p = α0/(α0+1), −log(p z_k + 1−p) has the derivatives r_k = p(1−p)(1−z_k)/(p z_k + 1−p) and
     (1−2p + r_k)·r_k.

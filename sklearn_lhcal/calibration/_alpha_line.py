@@ -1,4 +1,4 @@
-"""log α0 = w·h + c on rows with features h: its problem, its optimum, and whether h pays."""
+"""log α0 = w·h + c on samples with features h: its problem, its optimum, and whether h pays."""
 
 import warnings
 from collections.abc import Callable, Sequence
@@ -23,16 +23,16 @@ MAX_LOG_TOTAL = np.log(1e12)
 _FAR = 20.0
 # Labels that stand for infinitely many.
 _MANY = 1e9
-# Rows above which a search starts from the optimum of a part of them, of 50 a parameter at least,
-# and features are kept unjudged: they cost less than a hundredth of a nat.
+# Samples above which a search starts from the optimum of a part of them, of 50 a parameter at
+# least, and features are kept unjudged: they cost less than a hundredth of a nat.
 _SAMPLE = 5_000
 _A_PARAMETER = 50
-# Features, and rows, at a time: what is made of them stays in cache.
+# Features, and samples, at a time: what is made of them stays in cache.
 _BLOCK = 2**19
 _ROWS = 4_096
 _FOLDS = 5
-# Bins of rows predicted alike, of so many rows at least; in them observed disagreement is too much
-# by so many standard errors, and in all by this part of itself.
+# Bins of samples predicted alike, of so many samples at least; in them observed disagreement is too
+# much by so many standard errors, and in all by this part of itself.
 _BINS = 5
 _LEAST_ROWS = 10
 _ERRORS = 3.0
@@ -48,11 +48,11 @@ class Concentration(NamedTuple):
 
     @classmethod
     def constant(cls, log_total: float, n_features: int) -> "Concentration":
-        """One log α0 for all rows, whatever their features."""
+        """One log α0 for all samples, whatever their features."""
         return cls(None, np.zeros(n_features), log_total)
 
     def log_total(self, h: "Floats | Standardised") -> Floats:
-        """Log α0 of rows, (n,), or of members, (n, S), from features (…, f)."""
+        """Log α0 of samples, (n,), or of members, (n, S), from features (…, f)."""
         found = np.empty(h.shape[:-1])
         for start in range(0, len(found), _ROWS):
             rows = slice(start, start + _ROWS)
@@ -66,7 +66,7 @@ class Concentration(NamedTuple):
 
 
 class Standardised:
-    """Features (h − mean)/scale, which are made of the rows that are asked for, and not kept."""
+    """Features (h − mean)/scale, which are made of the samples that are asked for, and not kept."""
 
     def __init__(self, h: Floats, mean: Floats, scale: Floats):
         self._h = h
@@ -75,7 +75,7 @@ class Standardised:
 
     @classmethod
     def of(cls, h: Floats) -> "Standardised":
-        """By the mean and the standard deviation of all rows and members; 1 where it is 0."""
+        """By the mean and the standard deviation of all samples and members; 1 where it is 0."""
         flat = h.reshape(-1, h.shape[-1])
         mean = flat.mean(axis=0)
         return cls(h, mean, _scale(flat, mean))
@@ -98,7 +98,7 @@ class Standardised:
         return self[:].astype(dtype or np.float64, copy=False)
 
     def take(self, rows) -> "Standardised":
-        """The features of some rows, still by the mean and deviation of all."""
+        """The features of some samples, still by the mean and deviation of all."""
         return Standardised(self._h[rows], self.mean, self.scale)
 
 
@@ -117,7 +117,7 @@ Fit = Callable[[CalibrationRows, Features], Concentration]
 
 
 class Objective(NamedTuple):
-    """The mean over rows of a likelihood, plus ``penalty·(log α0)²``."""
+    """The mean over samples of a likelihood, plus ``penalty·(log α0)²``."""
 
     likelihood: Likelihood
     penalty: float
@@ -125,7 +125,7 @@ class Objective(NamedTuple):
     random_state: Seed = None
 
     def labels(self, rows: CalibrationRows) -> Floats:
-        """Those of the rows; known probabilities are as many as infinitely many."""
+        """Those of the samples; known probabilities are as many as infinitely many."""
         return rows.counts * (_MANY if rows.known else 1)
 
     def problem(self, rows: CalibrationRows, h: Features):
@@ -147,7 +147,7 @@ class Objective(NamedTuple):
         return sum((a + 1) * b for a, b in pairwise(sizes)) + sizes[-1] + 1
 
     def total(self, rows: CalibrationRows, log_total: Floats) -> float:
-        """The loss of each row at log α0, summed with the rows' weights."""
+        """The loss of each sample at log α0, summed with the samples' weights."""
         if rows.is_ensemble:
             from ._alpha_torch import ensemble_losses
 
@@ -168,7 +168,7 @@ def do_features_pay(
 ) -> bool:
     """Whether the first fit, with features, predicts rows that are left out better than the other.
 
-    In five folds; rows have no order.
+    In five folds; samples have no order.
     """
     fold = np.random.RandomState(0).permutation(len(rows)) % _FOLDS
     gain = 0.0
@@ -189,15 +189,15 @@ def are_worth_judging(n_rows: int, n_parameters: int) -> bool:
 
 
 def can_be_judged(n_rows: int) -> bool:
-    """Whether each fold has two rows."""
+    """Whether each fold has two samples."""
     return n_rows >= 2 * _FOLDS
 
 
 def check_means(rows: CalibrationRows) -> bool:
     """Whether raters disagree more often than any α0 allows: than 1 − Σz². A warning says it.
 
-    If z is calibrated they do not, in expectation and in any set of rows. So rows are compared in
-    bins of 1 − Σz²; one of these holds the rows where z is sure.
+    If z is calibrated they do not, in expectation and in any set of samples. So samples are
+    compared in bins of 1 − Σz²; one of these holds the samples where z is sure.
     """
     z = np.exp(rows.log_proba)
     most = gini(z)
@@ -223,19 +223,19 @@ def check_means(rows: CalibrationRows) -> bool:
     if found <= _SHARE * float(w @ observed):
         return False
     warnings.warn(
-        f"Raters of the calibration rows disagree more often than the class probabilities allow: "
-        f"two of a row disagree with probability {w @ observed:.3f} where these leave "
-        f"{w @ most:.3f} at most. Among rows predicted alike it is too much by {found:.3f}. The "
+        f"Raters of the calibration samples disagree more often than the class probabilities "
+        f"allow: two of a sample disagree with probability {w @ observed:.3f} where these leave "
+        f"{w @ most:.3f} at most. Among samples predicted alike it is too much by {found:.3f}. The "
         "probabilities are not calibrated, and no α0 mends that: calibrate them first, as in "
         "AlphaCalibration(TemperatureScaling(…)). If they are calibrated, the raters are not "
-        "exchangeable: the same two opposed readers label every row, for example.",
+        "exchangeable: the same two opposed readers label every sample, for example.",
         stacklevel=5,
     )
     return True
 
 
 class _LineProblem(Problem):
-    """The mean row loss in (w, c): rows meet only through η_i = w·h_i + c."""
+    """The mean sample loss in (w, c): samples meet only through η_i = w·h_i + c."""
 
     def __init__(self, rows: CalibrationRows, h: Features, objective: Objective):
         self.parts = rows, h, objective
@@ -252,12 +252,12 @@ class _LineProblem(Problem):
 
     @property
     def start(self):
-        """α0 = 1 for all rows."""
+        """α0 = 1 for all samples."""
         return np.zeros(self.h.shape[1] + 1)
 
     @property
     def stages(self):
-        """A part of the rows first, where there are many."""
+        """A part of the samples first, where there are many."""
         rows, h, objective = self.parts
         step = -(-len(h) // max(_SAMPLE, _A_PARAMETER * (h.shape[1] + 1)))
         if step < 2:
@@ -266,7 +266,7 @@ class _LineProblem(Problem):
         return (_LineProblem(rows.take(index), h[index], objective), self)
 
     def hessian(self, x):
-        """Value, gradient and Hessian of the mean row loss."""
+        """Value, gradient and Hessian of the mean sample loss."""
         F = 0.0
         G = np.zeros(len(x))
         H = np.zeros((len(x), len(x)))

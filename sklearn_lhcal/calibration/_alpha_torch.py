@@ -19,7 +19,7 @@ _LOSSES = {dirichlet_multinomial: DirichletMultinomialLoss, pairwise: PairwiseLo
 
 
 class AlphaProblem(TorchProblem):
-    """The mean row loss in (w, c) and in the weights of hidden layers."""
+    """The mean sample loss in (w, c) and in the weights of hidden layers."""
 
     def __init__(self, rows: CalibrationRows, h, objective):
         sizes = objective.hidden
@@ -47,7 +47,7 @@ class AlphaProblem(TorchProblem):
 
 
 def ensemble_losses(rows: CalibrationRows, log_total: Floats, objective) -> Floats:
-    """The loss of each row, shape (n,)."""
+    """The loss of each sample, shape (n,)."""
     loss = _LOSSES[objective.likelihood](objective.penalty)
     inputs = rows.log_proba, log_total, objective.labels(rows), rows.log_weights
     return loss.row_loss(*(torch.as_tensor(np.ascontiguousarray(a)) for a in inputs)).numpy()

@@ -83,7 +83,7 @@ def one_blas_thread() -> Iterator[None]:
 
 
 class TrainingRows(NamedTuple):
-    """What classifiers are fitted on: rows, labels, weights or None, all else that fit takes."""
+    """What classifiers are fitted on: samples, labels, weights or None, all else that fit takes."""
 
     X: Samples
     labels: Labels
@@ -91,7 +91,7 @@ class TrainingRows(NamedTuple):
     params: dict
 
     def fit(self, model, rows, where: str, remedy: str = "fewer folds or stratified ones"):
-        """The model, fitted in place on some rows, among which all classes must be."""
+        """The model, fitted in place on some samples, among which all classes must be."""
         part = self.labels.take(rows)
         part.check_all_seen(where, remedy)
         params = take_params(self.params, rows, len(self.labels))
@@ -136,7 +136,7 @@ class _Wrapper(DistributionClassifierMixin, ClassifierMixin, MetaEstimatorMixin,
         self.__dict__.update(learnt)
 
     def predict_dist(self, X: Samples) -> Distribution:
-        """Predictive distribution of the classifier, a batch of n_samples rows."""
+        """Predictive distribution of the classifier, a batch of n_samples samples."""
         check_is_fitted(self, "estimator_")
         return predicted_dist(self.estimator_, check_samples(X), self.classes_)
 
@@ -166,11 +166,11 @@ class _Wrapper(DistributionClassifierMixin, ClassifierMixin, MetaEstimatorMixin,
 
 
 class _BaseCalibrator(_Wrapper):
-    """A classifier that wraps a classifier and maps its class probabilities, row by row.
+    """A classifier that wraps a classifier and maps its class probabilities, sample by sample.
 
     Subclasses fill two methods, `_fit_map` and `_map`. A chain of calibrators makes one loop around
     the innermost classifier, with the `cv` of the outermost calibrator that sets one. Its maps are
-    then fitted in order, on the same rows.
+    then fitted in order, on the same samples.
     """
 
     def __init__(
@@ -191,16 +191,16 @@ class _BaseCalibrator(_Wrapper):
 
     @abstractmethod
     def _fit_map(self, rows: CalibrationRows) -> dict:
-        """What the map learns from labelled rows, by name of attribute; nothing is set here."""
+        """What the map learns from labelled samples, by name of attribute; nothing is set here."""
 
     @abstractmethod
     def _map(self, rows: CalibrationRows) -> Distribution:
-        """The distribution of each row; of an ensemble's rows a mixture."""
+        """The distribution of each sample; of an ensemble's samples a mixture."""
 
     def _check(self, one_model: bool) -> None:
         """Refuse wrong parameters before anything is computed.
 
-        `one_model` says whether all calibration rows are predicted by one model: folds give
+        `one_model` says whether all calibration samples are predicted by one model: folds give
         several.
         """
 
@@ -220,12 +220,12 @@ class _BaseCalibrator(_Wrapper):
         y : label histogram of shape (n_samples, n_classes)
             Anything `check_counts` takes. The columns of frames are sorted by name.
         sample_weight : array-like of shape (n_samples,), optional
-            Weights of the rows, for the calibration, and for the classifier where it takes them.
+            Weights of the samples, for the calibration, and for the classifier where it takes them.
         **fit_params
-            `groups` goes to the splitter. The rest goes to the classifier's fit, row by row where
-            it has one entry a row. With scikit-learn's metadata routing switched on, each of the
-            two gets what it requests. A search around a calibrator hands `groups` on only then, see
-            `StratifiedVotesKFold`.
+            `groups` goes to the splitter. The rest goes to the classifier's fit, sample by sample
+            where it has one entry per sample. With scikit-learn's metadata routing switched on,
+            each of the two gets what it requests. A search around a calibrator hands `groups` on
+            only then, see `StratifiedVotesKFold`.
 
         Returns
         -------
@@ -275,7 +275,7 @@ class _BaseCalibrator(_Wrapper):
         splits = _splits(cv, training, self.random_state, to_split)
         predicted = []
         for i, (train, test) in enumerate(Progress(splits, desc="folds", disable=not self.verbose)):
-            where = "the 80 % it was fitted on" if isinstance(cv, str) else f"training fold {i}"
+            where = "the 80% it was fitted on" if isinstance(cv, str) else f"training fold {i}"
             model = training.fit(clone(base), train, where)
             X_test = take_rows(X, test)
             predicted.append(CalibrationRows.predicted(model, X_test, labels.classes))
@@ -285,7 +285,7 @@ class _BaseCalibrator(_Wrapper):
         return model, index, CalibrationRows.joined(predicted)
 
     def predict_dist(self, X: Samples) -> Distribution:
-        """Predictive distribution over class probabilities, a batch of n_samples rows."""
+        """Predictive distribution over class probabilities, a batch of n_samples samples."""
         check_is_fitted(self, "estimator_")
         X = check_samples(X)
         rows = CalibrationRows.predicted(self.estimator_, X, self.classes_)
@@ -318,7 +318,7 @@ class _BaseCalibrator(_Wrapper):
 
 
 def _splits(cv, training: TrainingRows, random_state, to_split: dict) -> list:
-    """(training rows, test rows) of each fold; of a holdout one."""
+    """(training samples, test samples) of each fold; of a holdout one."""
     if isinstance(cv, str) and cv != "holdout":
         raise ValueError(
             f'cv must be an int, a splitter, a list of splits or "holdout", got {cv!r}.'

@@ -31,7 +31,8 @@ from ._base import TrainingRows, _Wrapper, read_for_fit
 from ._precomputed import PrecomputedClassifier
 
 _MEASURES = ("mutual_information", "entropy")
-# How often data are carved for a map; rows of a bin, and the weight of the line, of a rising one.
+# How often data are carved for a map; samples of a bin, and the weight of the line, of a rising
+# one.
 _CARVINGS = {"rising": 3, "paper": 1}
 _LEAST_ROWS = 25
 _LINE = 0.1
@@ -50,7 +51,7 @@ def _offers(method: str):
 
 @runtime_checkable
 class AugmentedSplitter(Protocol):
-    """What splits rows for `EpistemicCalibration`."""
+    """What splits samples for `EpistemicCalibration`."""
 
     def split_augmented(self, X: Samples) -> tuple[Indices, Indices, Indices]:
         """Indices (train, augmented, test)."""
@@ -61,20 +62,20 @@ class EpistemicCalibration(_Wrapper):
     that more data gains.
 
     At fit, balls are carved out of the training data. One clone of the classifier learns from the
-    rows that remain. A second clone learns from these and most of the balls. The other rows of the
-    balls are test rows: the estimate e of the first clone is compared there with what the second
-    gains in accuracy, g (`metrics.accuracy_gain`). This is done for several carvings. Their rows
-    together give the map
+    samples that remain. A second clone learns from these and most of the balls. The other samples
+    of the balls are test samples: the estimate e of the first clone is compared there with what the
+    second gains in accuracy, g (`metrics.accuracy_gain`). This is done for several carvings. Their
+    samples together give the map
 
-        γ(e) = .9·γ_iso(e) + .1·b·e,   b = Σ g / Σ e,
+        γ(e) = 0.9·γ_iso(e) + 0.1·b·e,   b = Σ g / Σ e,
 
     with γ_iso the isotonic regression, on the estimate, of the mean gain in bins. With its line γ
     rises strictly up to 1, so that it keeps the order of the estimate. Then the classifier is
     fitted on everything. All other methods (`predict`, `predict_proba`, `predict_dist`, …) are its
     own.
 
-    The map holds for new rows that are as far from the training data as the balls are from the rows
-    that remained.
+    The map holds for new samples that are as far from the training data as the balls are from the
+    samples that remained.
 
     Parameters
     ----------
@@ -83,18 +84,18 @@ class EpistemicCalibration(_Wrapper):
         Gaussian process, a forest, an ensemble, MC dropout.
     uncertainty : {"mutual_information", "entropy"} or callable, default="mutual_information"
         The estimate to be calibrated. A word names what `predict_dist` has, in nats. A callable
-        ``uncertainty(estimator, X)`` returns one number of at least 0 per row, larger for rows that
-        are more uncertain: a distance from the training data, say.
+        ``uncertainty(estimator, X)`` returns one number of at least 0 per sample, larger for
+        samples that are more uncertain: a distance from the training data, say.
     splitter : object with ``split_augmented(X)``, default=None
         Returns indices (train, augmented, test). None: ``BallCarvingSplit(random_state=0)``, for
         which X must hold numbers, none missing.
     n_bins : int, default=20
-        Bins with equal numbers of carved test rows, of 25 rows at least: with fewer rows there are
-        fewer bins.
+        Bins with equal numbers of carved test samples, of 25 samples at least: with fewer samples
+        there are fewer bins.
     method : {"rising", "paper"}, default="rising"
         The map. "rising" is the one above. "paper" is P3's method: the isotonic regression alone,
-        with all bins and one carving. Rows between which it is flat, all of them at worst, are no
-        longer told apart.
+        with all bins and one carving. Samples between which it is flat, all of them at worst, are
+        no longer told apart.
     n_carvings : int or None, default=None
         How often the data are carved. None: three times, or once for the method of the paper. A
         splitter without a `random_state` carves once.
@@ -104,21 +105,22 @@ class EpistemicCalibration(_Wrapper):
     estimator_ : classifier
         Fitted on everything.
     isotonic_ : IsotonicRegression or None
-        γ_iso, from the estimate to a gain in [0, 1]; None where there were too few rows to fit one.
+        γ_iso, from the estimate to a gain in [0, 1]; None where there were too few samples to fit
+        one.
     slope_ : float or None
-        b; None for the method of the paper, and where there were too few rows. Where more data
-        gained nothing, it is as if they had gained half a row.
+        b; None for the method of the paper, and where there were too few samples. Where more data
+        gained nothing, it is as if they had gained half a sample.
     carved_uncertainty_, carved_gain_ : ndarray of shape (n_carved,)
-        What the map was fitted on: estimate and gain at the carved test rows.
+        What the map was fitted on: estimate and gain at the carved test samples.
     classes_ : ndarray of shape (n_classes,)
         Sorted class names.
 
     Warns
     -----
     UserWarning
-        Where the carved rows are too few, where their estimates are equal, and where γ_iso is flat,
-        as more data did not gain more where the estimate is larger. The rising map keeps the order
-        of the rows even so, but its size says nothing.
+        Where the carved samples are too few, where their estimates are equal, and where γ_iso is
+        flat, as more data did not gain more where the estimate is larger. The rising map keeps the
+        order of the samples even so, but its size says nothing.
 
     Raises
     ------
@@ -172,9 +174,9 @@ class EpistemicCalibration(_Wrapper):
         y : label histogram of shape (n_samples, n_classes)
             Anything `check_counts` takes. The columns of frames are sorted by name.
         sample_weight : array-like of shape (n_samples,), optional
-            Weights of the rows, for the classifier and the map.
+            Weights of the samples, for the classifier and the map.
         **fit_params
-            Goes to the classifier's fit, row by row where it has one entry a row; with
+            Goes to the classifier's fit, sample by sample where it has one entry per sample; with
             scikit-learn's metadata routing switched on, what the classifier requests.
 
         Returns
@@ -223,7 +225,7 @@ class EpistemicCalibration(_Wrapper):
         test = np.concatenate([none, *(rows for *_, rows in parts)])
         if len(test) < self.n_bins:
             warnings.warn(
-                f"{len(test)} carved rows are too few for {self.n_bins} bins: predict_epistemic "
+                f"{len(test)} carved samples are too few for {self.n_bins} bins: predict_epistemic "
                 "returns the estimate as it is. Give more data, a splitter with a larger radius "
                 "or test_fraction, or fewer bins.",
                 stacklevel=4,
@@ -243,11 +245,11 @@ class EpistemicCalibration(_Wrapper):
         return learnt | {"carved_uncertainty_": e, "carved_gain_": g}
 
     def _observed(self, training: TrainingRows, train, augmented, test) -> tuple[Floats, Floats]:
-        """Estimates and gains of test rows.
+        """Estimates and gains of test samples.
 
-        From f_tr2, fitted beside the balls, and f_aug2, fitted on most of their rows too.
+        From f_tr2, fitted beside the balls, and f_aug2, fitted on most of their samples too.
         """
-        where, remedy = "the rows beside the balls", "a splitter with smaller or fewer balls"
+        where, remedy = "the samples beside the balls", "a splitter with smaller or fewer balls"
         f_tr2 = training.fit(clone(self.estimator), train, where, remedy)
         f_aug2 = training.fit(clone(self.estimator), augmented, where, remedy)
         X_test, labels = take_rows(training.X, test), training.labels.take(test)
@@ -256,13 +258,13 @@ class EpistemicCalibration(_Wrapper):
         return self._estimate(f_tr2, X_test), after - before
 
     def _estimate(self, model, X) -> Floats:
-        """The estimate of each row, before the map."""
+        """The estimate of each sample, before the map."""
         if not callable(self.uncertainty):
             return getattr(predict_dist(model, X), self.uncertainty)()
         e = np.asarray(self.uncertainty(model, X), dtype=np.float64)
         if e.ndim != 1 or not np.isfinite(e).all() or (e < 0).any():
             raise ValueError(
-                "uncertainty must return one finite number per row, at least 0; it returned an "
+                "uncertainty must return one finite number per sample, at least 0; it returned an "
                 f"array of shape {e.shape} between {e.min():.3g} and {e.max():.3g}."
             )
         return e
@@ -287,7 +289,7 @@ class EpistemicCalibration(_Wrapper):
         return self._estimate(self.estimator_, X)
 
     def predict(self, X: Samples) -> NDArray:
-        """The classifier's class of each row, shape (n_samples,)."""
+        """The classifier's class of each sample, shape (n_samples,)."""
         check_is_fitted(self, "estimator_")
         return predicted_classes(self.estimator_, X, self.classes_)
 
@@ -363,15 +365,15 @@ def _warn_if_flat(e: Floats, isotonic: IsotonicRegression) -> None:
     low, high = isotonic.predict([e.min(), e.max()])
     if e.min() == e.max():
         warnings.warn(
-            f"The estimate is {e[0]:.3g} for all carved rows, so predict_epistemic is the same for "
-            "all rows; give a classifier with a predictive distribution, such as an ensemble, or "
+            f"The estimate is {e[0]:.3g} for all carved samples, and so is predict_epistemic "
+            "everywhere; give a classifier with a predictive distribution, such as an ensemble, or "
             'uncertainty="entropy".',
             stacklevel=5,
         )
     elif high - low < 1e-9:
         warnings.warn(
-            f"The map from the estimate to the gain is flat at {low:.3g}: on {len(e)} carved rows "
-            "more data gained no more where the estimate is larger, so that the size of "
+            f"The map from the estimate to the gain is flat at {low:.3g}: on {len(e)} carved "
+            "samples more data gained no more where the estimate is larger, so that the size of "
             "predict_epistemic says nothing. Give more data.",
             stacklevel=5,
         )

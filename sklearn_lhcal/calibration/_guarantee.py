@@ -1,7 +1,7 @@
-"""Guarantees: what is learnt on rows that the classifier has not seen. Sets that cover votes.
+"""Guarantees: what is learnt on samples that the classifier has not seen. Sets that cover labels.
 
-Letters: s_ik the score of class k in row i; μ̂_i the votes of row i as frequencies; n the number of
-units, rows or groups of rows; w_i the share of row i in its unit.
+Letters: s_ik the score of class k in sample i; μ̂_i the labels of sample i as frequencies; n the
+number of units, samples or groups of samples; w_i the share of sample i in its unit.
 """
 
 from abc import abstractmethod
@@ -20,21 +20,21 @@ from .._utils.types import Groups, LabelsLike, Samples, Seed
 from ._base import Calibrated, TrainingRows, _Wrapper, classifier_of, read_for_fit
 from ._order import check_order, median_scores
 
-# of sums of n votes
+# of sums of n labels
 ROUNDING = 1e-9
 
 
 class HeldOut(NamedTuple):
-    """Calibration rows, which the classifier has not seen.
+    """Calibration samples, which the classifier has not seen.
 
     Attributes
     ----------
     z : ndarray of shape (n, K)
         What it predicts.
     mu : ndarray of shape (n, K)
-        Votes as frequencies.
+        Labels as frequencies.
     units : ndarray of shape (n,)
-        Number of the unit of each row: its group, else the row itself.
+        Number of the unit of each sample: its group, else the sample itself.
     X : anything with n rows
         What the classifier takes.
     """
@@ -71,7 +71,7 @@ class _Guarantee(_Wrapper):
 
     @abstractmethod
     def _learn(self, rows: HeldOut, checked: Any) -> dict:
-        """What is learnt from calibration rows, by name of attribute; nothing is set here."""
+        """What is learnt from calibration samples, by name of attribute; nothing is set here."""
 
     @atomic
     def fit(self, X: Samples, y: LabelsLike, *, groups: Groups = None, **fit_params: Any) -> Self:
@@ -82,15 +82,15 @@ class _Guarantee(_Wrapper):
         X : array-like, frame, list or anything that has a length and whose rows can be indexed
             What the classifier takes.
         y : label histogram of shape (n_samples, n_classes)
-            Anything `check_counts` takes. One rater a row is enough. Rows count alike, however many
-            raters they have.
+            Anything `check_counts` takes. One rater per sample is enough. Samples count alike,
+            however many raters they have.
         groups : array-like of shape (n_samples,), optional
-            Rows of one group (one patient, say) may depend on each other. A group goes to one side
-            of the split whole. The guarantee is for a row drawn from a new group, so that there
-            must be many groups.
+            Samples of one group (one patient, say) may depend on each other. A group goes to one
+            side of the split whole. The guarantee is for a sample drawn from a new group, so that
+            there must be many groups.
         **fit_params
-            Passed to the classifier's fit, row by row where they have one entry a row. So is
-            `sample_weight`, since the guarantee uses no weights. A classifier that is fitted
+            Passed to the classifier's fit, sample by sample where they have one entry per sample.
+            So is `sample_weight`, since the guarantee uses no weights. A classifier that is fitted
             already takes none.
 
         Returns
@@ -110,7 +110,7 @@ class _Guarantee(_Wrapper):
             params, _ = self._routed(fit_params)
             weight = check_sample_weight(params.pop("sample_weight", None), n)
             training = TrainingRows(X, labels, weight, params)
-            where = "the rows that the classifier is fitted on"
+            where = "the samples that the classifier is fitted on"
             base = training.fit(base, train, where, "another split")
         X_held_out = take_rows(X, held_out)
         _check_proba(base, X_held_out)
@@ -122,7 +122,7 @@ class _Guarantee(_Wrapper):
         return self
 
     def _split(self, n: int, codes) -> tuple[Indices, Indices]:
-        """Rows to fit the classifier on, and to calibrate on: drawn at random, groups whole."""
+        """Samples to fit the classifier on, and to calibrate on: drawn at random, groups whole."""
         splitter = GroupShuffleSplit(
             1, test_size=self.calibration_size, random_state=self.random_state
         )
@@ -138,7 +138,7 @@ def _check_proba(model, X: Samples) -> None:
 
 
 def unit_shares(units: Indices) -> Floats:
-    """1/(rows in the unit) of each row, shape (n,): their sum is the number of units."""
+    """1/(samples in the unit) of each sample, shape (n,): their sum is the number of units."""
     return 1 / np.bincount(units)[units]
 
 
@@ -174,7 +174,7 @@ _SCORES = {"lac": least_scores, "aps": adaptive_scores, "ordinal": median_scores
 def vote_threshold(s: Floats, mu: Floats, units: Indices, confidence_level: float) -> float:
     """The smallest t with ``Σ_i w_i Σ_k μ̂_ik 1{s_ik ≤ t} ≥ (n + 1)·level``; inf if there is none.
 
-    Split conformal prediction with votes as fractional labels.
+    Split conformal prediction with labels as fractional labels.
     """
     w = unit_shares(units)
     order = np.argsort(s, axis=None, kind="stable")
@@ -185,52 +185,53 @@ def vote_threshold(s: Floats, mu: Floats, units: Indices, confidence_level: floa
 
 
 class ConformalClassifier(_Guarantee):
-    """Around a classifier: sets of classes that cover the votes of new rows.
+    """Around a classifier: sets of classes that cover the labels of new samples.
 
-    The set of a row holds the classes with scores of at most `threshold_`, the least t with ``Σ_i
-    Σ_k μ̂_ik 1{s_ik ≤ t} ≥ (n + 1)·level`` over n calibration rows. This is split conformal
-    prediction in which a row's votes share one unit.
+    The set of a sample holds the classes with scores of at most `threshold_`, the least t with
+    ``Σ_i Σ_k μ̂_ik 1{s_ik ≤ t} ≥ (n + 1)·level`` over n calibration samples. This is split
+    conformal prediction in which a sample's labels share one unit.
 
-    **What is guaranteed.** For a new row, drawn as the calibration rows were, one rater's vote lies
-    in the set with a probability of at least `confidence_level`, on average over calibration sets
-    and new rows. One vote a row is enough. What counts is the mean over rows of the share of votes
-    covered. Votes are not pooled over rows with unequal numbers of raters. Nothing is guaranteed
-    for every kind of row, nor for every class. The probability is at most 2/(n + 1) above the level
-    where no two scores are equal. It is higher where scores are tied (forests, nearest neighbours).
+    **What is guaranteed.** For a new sample, drawn as the calibration samples were, one rater's
+    label lies in the set with a probability of at least `confidence_level`, on average over
+    calibration sets and new samples. One label per sample is enough. What counts is the mean over
+    samples of the share of labels covered. Labels are not pooled over samples with unequal numbers
+    of raters. Nothing is guaranteed for every kind of sample, nor for every class. The probability
+    is at most 2/(n + 1) above the level where no two scores are equal. It is higher where scores
+    are tied (forests, nearest neighbours).
 
-    **When it fails.** The guarantee fails where labels are majorities: they hide the votes of those
-    who disagreed, and too few of these are covered. It fails where the number of raters depends on
-    what they said. If raters were asked until they agreed, give only the first m votes, with m
-    fixed beforehand. It fails where the classifier or its calibrator was fitted on these rows, or
-    new rows come from elsewhere. Where few raters label all rows, the guarantee is for these
-    raters.
+    **When it fails.** The guarantee fails where labels are majorities: they hide the labels of
+    those who disagreed, and too few of these are covered. It fails where the number of raters
+    depends on what they said. If raters were asked until they agreed, give only the first m labels,
+    with m fixed beforehand. It fails where the classifier or its calibrator was fitted on these
+    samples, or new samples come from elsewhere. Where few raters label all samples, the guarantee
+    is for these raters.
 
     Parameters
     ----------
     estimator : classifier, default=None
         Any scikit-learn classifier with `predict_proba`, a calibrator, "proba" or "logits", as in
-        `TemperatureScaling`. It is fitted on a part of the rows; a ``FrozenEstimator`` and saved
-        outputs leave all rows for the guarantee. None: a logistic regression.
+        `TemperatureScaling`. It is fitted on a part of the samples; a ``FrozenEstimator`` and saved
+        outputs leave all samples for the guarantee. None: a logistic regression.
     conformity_score : {"lac", "aps", "ordinal"}, default="lac"
         "lac": ``1 − z_k``, which gives the smallest sets on average. "aps": the sum of the
-        probabilities above z_k, plus half of z_k; sets then grow with the uncertainty of the row.
-        The published score draws a number in place of the half. "ordinal", for classes with an
-        order: ``max(F_{k−1} − ½, ½ − F_k)`` of cumulative probabilities F; sets are then intervals
-        around the median, without holes. Sets of all three may be empty.
+        probabilities above z_k, plus half of z_k; sets then grow with the uncertainty of the
+        sample. The published score draws a number in place of the half. "ordinal", for classes with
+        an order: ``max(F_{k−1} − ½, ½ − F_k)`` of cumulative probabilities F; sets are then
+        intervals around the median, without holes. Sets of all three may be empty.
     confidence_level : float, default=0.95
-        Share of the votes to be covered.
+        Share of the labels to be covered.
     calibration_size : float, default=0.25
-        Share of the rows, or of the groups, that is held out of the fit.
+        Share of the samples, or of the groups, that is held out of the fit.
     random_state : int, RandomState instance or None, default=None
         Decides which.
 
     Attributes
     ----------
     threshold_ : float
-        In the unit of the scores; inf where there are too few calibration rows: sets then hold all
-        classes.
+        In the unit of the scores; inf where there are too few calibration samples: sets then hold
+        all classes.
     n_calibration_ : int
-        Calibration rows, or groups where there are such.
+        Calibration samples, or groups where there are such.
     estimator_ : classifier
         As it was fitted.
     classes_ : ndarray of shape (n_classes,)
@@ -278,7 +279,7 @@ class ConformalClassifier(_Guarantee):
         self.confidence_level = confidence_level
 
     def predict_set(self, X: Samples) -> Mask:
-        """The set of each row: whether it holds each class, shape (n_samples, n_classes)."""
+        """The set of each sample: whether it holds each class, shape (n_samples, n_classes)."""
         check_is_fitted(self, "estimator_")
         return _SCORES[self.conformity_score](self.predict_proba(X)) <= self.threshold_
 

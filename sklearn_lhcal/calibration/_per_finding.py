@@ -182,7 +182,7 @@ class _FindingAlpha(AlphaCalibration):
     def _fit_map(self, rows):
         with warnings.catch_warnings():
             # the other findings tell what this one does not
-            warnings.filterwarnings("ignore", "Raters disagree as often|No calibration row has")
+            warnings.filterwarnings("ignore", "Raters disagree as often|No calibration sample has")
             learnt = super()._fit_map(rows)
         h = _features(rows, learnt["feature_map_"])
         several = np.flatnonzero(self._informative(rows))

@@ -233,11 +233,11 @@ def _check_axes(outputs, labels=None) -> None:
         raise ValueError(
             f"Found array with dim 3: X has shape {np.shape(outputs)}. Pass saved members of "
             "an ensemble as sklearn_lhcal.distributions.Ensemble(proba), where proba has the "
-            "shape (members, rows, classes); or average them first."
+            "shape (members, samples, classes); or average them first."
         )
     if ndim == 1:
         raise ValueError(
-            "Reshape your data: X has one number a row; the outputs of two classes are two "
+            "Reshape your data: X has one number per sample; the outputs of two classes are two "
             "columns: np.column_stack([1 - p, p]) of probabilities p of the second class, "
             "np.column_stack([0 * u, u]) of its log-odds u."
         )

@@ -2,7 +2,7 @@
 
     P(a_r = k | Q) ∝ Q_k exp(b_rk),   b_rk ~ N(0, τ²),   posterior weights of Q ∝ w Π_r P(a_r | Q)
 
-Letters: S nodes of Q in each of n rows, K classes, R readers, T ratings.
+Letters: S nodes of Q in each of n samples, K classes, R readers, T labels.
 """
 
 from collections.abc import Iterator
@@ -17,14 +17,14 @@ from .._utils.arrays import Floats, Indices
 from .._utils.problems import Problem
 from .._utils.simplex import EPS, row_sum
 
-# Probabilities of classes of this many ratings and nodes are in memory at a time.
+# Probabilities of classes of this many labels and nodes are in memory at a time.
 _BLOCK = 2**20
 # The least and the largest τ that is looked for, logits.
 _SPREADS = (0.01, 5.0)
 
 
 class Ratings(NamedTuple):
-    """Who said what of rows whose class probabilities are known as weighted nodes.
+    """Who said what of samples whose class probabilities are known as weighted nodes.
 
     Attributes
     ----------
@@ -32,11 +32,11 @@ class Ratings(NamedTuple):
     log_w : ndarray of shape (S, n)
         Log-weights of the nodes.
     indptr : ndarray of shape (n + 1,)
-        Where the ratings of each row begin.
+        Where the labels of each sample begin.
     reader, label : ndarray of shape (T,)
-        Numbers of the reader and of the class of each rating.
+        Numbers of the reader and of the class of each label.
     weight : ndarray of shape (n,)
-        Weights of the rows.
+        Weights of the samples.
     n_readers : int
     """
 
@@ -50,11 +50,11 @@ class Ratings(NamedTuple):
 
     @property
     def row(self) -> Indices:
-        """The row of each rating, shape (T,)."""
+        """The sample of each label, shape (T,)."""
         return np.repeat(np.arange(len(self.weight)), np.diff(self.indptr))
 
     def blocks(self) -> Iterator["Ratings"]:
-        """Some rows at a time, all with ratings: what is made of them stays small."""
+        """Some samples at a time, all with labels: what is made of them stays small."""
         n = np.diff(self.indptr)
         rated = np.flatnonzero(n)
         T = np.concatenate([[0], np.cumsum(n[rated])])
@@ -83,9 +83,9 @@ def tilted(Q: Floats, b: Floats) -> Floats:
 
 
 def posterior(log_w: Floats, log_p: Floats, indptr: Indices) -> tuple[Floats, Floats]:
-    """Weights of the nodes after ratings, (S, n), and log Σ_s w_s Π_t P_ts of each row, (n,).
+    """Weights of the nodes after labels, (S, n), and log Σ_s w_s Π_t P_ts of each sample, (n,).
 
-    `log_p` holds log P(a_t | Q_s), shape (S, T); all rows have ratings.
+    `log_p` holds log P(a_t | Q_s), shape (S, T); all samples have labels.
     """
     joint = log_w + np.add.reduceat(log_p, indptr[:-1], axis=1)
     log_likelihood = logsumexp(joint, axis=0)
@@ -93,7 +93,7 @@ def posterior(log_w: Floats, log_p: Floats, indptr: Indices) -> tuple[Floats, Fl
 
 
 class TiltProblem(Problem):
-    """Mean loss of a rating in the effects b of all readers, with their prior; nats.
+    """Mean loss of a label in the effects b of all readers, with their prior; nats.
 
     x is b, reader by reader, shape (R·K,).
     """

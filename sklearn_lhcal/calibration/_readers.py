@@ -1,4 +1,4 @@
-"""Reader effects: what each colleague will say, and what one will say who was never met."""
+"""Reader effects: what each rater will say, and what a new rater will say."""
 
 import warnings
 from collections.abc import Hashable
@@ -29,11 +29,11 @@ class ReaderEffects(_TrainedCalibrator):
     """Adds to each prediction who is asked: readers differ in how readily they name a class.
 
     A reader r names class k with probability ``P(k) ∝ Q_k exp(b_rk)``, where Q are the class
-    probabilities of the row. The effects b are normal with standard deviation τ. They are fitted to
-    the labels of each reader, Q being as uncertain as the classifier's `predict_dist` says.
-    ``predict_proba(X, rater=...)`` is what this colleague will say. Without `rater` it is what a
-    new reader will say, with effects drawn at random. `predict_dist` is for new readers too: each
-    label comes from a different one.
+    probabilities of the sample. The effects b are normal with standard deviation τ. They are fitted
+    to the labels of each reader, Q being as uncertain as the classifier's `predict_dist` says.
+    ``predict_proba(X, rater=...)`` is what this rater will say. Without `rater` it is what a new
+    reader will say, with effects drawn at random. `predict_dist` is for new readers too: each label
+    comes from a different one.
 
     Parameters
     ----------
@@ -51,7 +51,7 @@ class ReaderEffects(_TrainedCalibrator):
     Attributes
     ----------
     raters_ : ndarray of shape (n_raters,)
-        Names of the readers with labels among the calibration rows.
+        Names of the readers with labels among the calibration samples.
     effects_ : ndarray of shape (n_raters, n_classes)
         b, logits; above 0 where a reader names a class more readily than others.
     effect_std_ : float
@@ -68,8 +68,8 @@ class ReaderEffects(_TrainedCalibrator):
 
     Notes
     -----
-    Readers are exchangeable, and their labels of a row independent given Q. A reader's effect is
-    the same in every row. Where Q has no closed sum, 32 nodes stand for it, see
+    Readers are exchangeable, and their labels of a sample independent given Q. A reader's effect is
+    the same in every sample. Where Q has no closed sum, 32 nodes stand for it, see
     `sklearn_lhcal.distributions.Distribution.nodes`.
 
     References
@@ -118,7 +118,7 @@ class ReaderEffects(_TrainedCalibrator):
         return self._asked(rows.whole, None)
 
     def _asked(self, Q: Distribution, reader: Indices | None) -> Distribution:
-        """Class probabilities of the reader of each row; of new ones, −1 or None."""
+        """Class probabilities of the reader of each sample; of new ones, −1 or None."""
         if self.effect_std_ == 0:
             return Q
         if isinstance(Q, PointMass):
@@ -146,17 +146,17 @@ class ReaderEffects(_TrainedCalibrator):
     def predict_proba(
         self, X: Samples, rater: ArrayLike | None = None, given: LabelsLike | None = None
     ) -> Floats:
-        """What the next reader of each row will say, shape (n_samples, n_classes).
+        """What the next reader of each sample will say, shape (n_samples, n_classes).
 
         Parameters
         ----------
         X : as in `fit`
         rater : object or array-like of shape (n_samples,), optional
-            Who is asked: the name of one reader, or one name a row, each in `raters_`. None: a new
-            reader.
+            Who is asked: the name of one reader, or one name a sample, each in `raters_`. None: a
+            new reader.
         given : Annotations or label histogram of shape (n_samples, n_classes), optional
-            What has been said of these rows already, and by whom. A row may be without labels.
-            Readers that are not in `raters_`, and those of a histogram, are new.
+            What has been said of these samples already, and by whom. A sample may be without
+            labels. Readers that are not in `raters_`, and those of a histogram, are new.
 
         Returns
         -------
@@ -196,7 +196,7 @@ class ReaderEffects(_TrainedCalibrator):
         return self._at_nodes(nodes, weights, reader).with_classes(self.classes_)
 
     def _numbers(self, rater, n: int) -> Indices | None:
-        """The number of the reader of each row."""
+        """The number of the reader of each sample."""
         if rater is None:
             return None
         names = any_array(rater, "rater")

@@ -1,7 +1,7 @@
-"""Decisions whose cost on new rows is bounded, conformally or by betting; the rest is referred.
+"""Decisions whose cost on new samples is bounded, conformally or by betting; the rest is referred.
 
-Letters: g_i what the decision of row i is expected to cost, C̄_i = Σ_k μ̂_ik C_k,d(i) what it does
-cost; c the cost of a referral; μ̂, n and w_i as in `_guarantee`.
+Letters: g_i what the decision of sample i is expected to cost, C̄_i = Σ_k μ̂_ik C_k,d(i) what it
+does cost; c the cost of a referral; μ̂, n and w_i as in `_guarantee`.
 """
 
 import warnings
@@ -72,7 +72,7 @@ class CostSource(NamedTuple):
     referral : int, str or None
         The column of referral; None where it is free and none of the user's.
     classes : ndarray of shape (K,)
-        The order of the rows of C.
+        The order of the samples of C.
     """
 
     given: Any
@@ -80,12 +80,12 @@ class CostSource(NamedTuple):
     classes: NDArray
 
     def of_rows(self, X: Samples, n: int) -> ReferralCosts:
-        """The costs of n rows, of which a callable may say others for each."""
+        """The costs of n samples, of which a callable may say others for each."""
         if not callable(self.given):
             if np.ndim(self.given) == 3:
                 raise ValueError(
-                    "cost_matrix must have shape (n_classes, n_decisions) here, one for all rows, "
-                    f"got {np.shape(self.given)}; costs of each row come from a callable of X."
+                    "cost_matrix must have shape (n_classes, n_decisions) here, one for all "
+                    f"samples, got {np.shape(self.given)}; for costs of each give a callable of X."
                 )
             return self._with_referral(check_cost_matrix(self.given))
         costs = check_cost_matrix(self.given(X), a_row=True)
@@ -111,7 +111,7 @@ class CostSource(NamedTuple):
         if np.ptp(c) > 0:
             raise ValueError(
                 f"The referral, decision {self.referral!r}, must cost the same under all classes "
-                f"and in all rows, got {np.unique(c)[:20].tolist()}."
+                f"and in all samples, got {np.unique(c)[:20].tolist()}."
             )
         if C.shape[-1] < 2:
             raise ValueError("cost_matrix must have a decision beside the referral.")
@@ -126,9 +126,9 @@ def cost_thresholds(
     """The largest λ_d with ``[Σ_i w_i (C̄_i − c)₊ 1{g_i < λ} + (B_d − c)₊]/(n + 1) ≤ budget − c``.
 
     Conformal risk control (Angelopoulos et al. 2024) of an excess that grows with λ. `most` holds
-    the bounds ``(B_d − c)₊`` of the decisions, (D,), or those of the decisions of new rows, whose
-    bound may depend on the row; and `slack` is budget − c. −inf where no row may be decided, inf
-    where all may.
+    the bounds ``(B_d − c)₊`` of the decisions, (D,), or those of the decisions of new samples,
+    whose bound may depend on the sample; and `slack` is budget − c. −inf where no sample may be
+    decided, inf where all may.
     """
     n = units.max() + 1
     order = np.argsort(g, kind="stable")
@@ -142,16 +142,16 @@ def cost_thresholds(
 def log_wealth(g: Floats, x: Floats, high: float, units: Indices, slack: float) -> Floats:
     """Wealth of a bet that ``X(λ) = Σ w_i x_i 1{g_i < λ} − slack`` of units has a mean below 0.
 
-    For 0, 1, …, n rows decided in the order of g, in logs, shape (n + 1,). Where the mean is not
+    For 0, 1, …, n samples decided in the order of g, in logs, shape (n + 1,). Where the mean is not
     below 0, wealth e^a or more has at most the probability e^−a (Markov). One bets a fixed share ν
     of one's wealth on every unit, ``Π (1 − ν X)``, and the wealth is divided among 10 such ν
     (diversified Kelly betting, Waudby-Smith and Ramdas 2024). It does not depend on the order of
-    the rows. `high` is the largest X can be, above 0.
+    the samples. `high` is the largest X can be, above 0.
     """
     order = np.argsort(g, kind="stable")
     unit = units[order]
     own = (unit_shares(units) * x)[order]
-    # X of the unit before this row is decided, and after
+    # X of the unit before this sample is decided, and after
     after = _cumulated(own, unit)
     before = after - own
     nu = _BETS / high
@@ -162,7 +162,7 @@ def log_wealth(g: Floats, x: Floats, high: float, units: Indices, slack: float) 
 
 
 def fewest_rows(gain: float, high: float, level: float) -> float:
-    """Of rows that all have X = −gain, as many as make a wealth of e^level; inf if none do."""
+    """Of samples that all have X = −gain, as many as make a wealth of e^level; inf if none do."""
     if gain <= 0:
         return np.inf
     rate = np.log1p(_BETS * gain / high)
@@ -172,7 +172,7 @@ def fewest_rows(gain: float, high: float, level: float) -> float:
 
 
 def _cumulated(values: Floats, unit: Indices) -> Floats:
-    """Cumulative sums within each unit, in the order of the rows."""
+    """Cumulative sums within each unit, in the order of the samples."""
     order = np.argsort(unit, kind="stable")
     total = np.cumsum(values[order])
     first = np.flatnonzero(np.diff(unit[order], prepend=-1))
@@ -186,10 +186,10 @@ def bet_threshold(g: Floats, wealth: Floats, starts: Floats, delta: float) -> fl
     """The largest λ that is reached from a start by tests that all reject, each at δ/number.
 
     Learn then Test (Angelopoulos et al. 2025) with fixed sequences: from each start upwards, one
-    goes on as long as the mean is shown to be below 0. Rows with g < λ are decided.
+    goes on as long as the mean is shown to be below 0. Samples with g < λ are decided.
     """
     values = np.sort(g, kind="stable")
-    # how many rows are decided where λ lies between two values of g, and the λ at its upper end
+    # how many samples are decided where λ lies between two values of g, and the λ at its upper end
     decided = np.append(np.flatnonzero(np.diff(values, prepend=-np.inf)), len(values))
     upper = np.append(values[decided[:-1]], np.inf)
     shown = wealth[decided] >= np.log(len(starts) / delta)
@@ -214,7 +214,7 @@ class Conformal(NamedTuple):
     slack : float
         Budget − c.
     g, excess, units : ndarray of shape (n,)
-        Expected cost, (C̄ − c)₊ and number of the unit of each calibration row.
+        Expected cost, (C̄ − c)₊ and number of the unit of each calibration sample.
     """
 
     referral: float
@@ -261,50 +261,51 @@ def _best(z: Floats, costs: ReferralCosts) -> tuple[Floats, Indices]:
 
 
 class RiskControlledDecision(_Guarantee):
-    """Around a classifier: decisions whose cost on new rows is bounded. The rest is referred.
+    """Around a classifier: decisions whose cost on new samples is bounded. The rest is referred.
 
-    A row gets the decision of least expected cost, ``g = min_d Σ_k z_k C_kd``, if g is below a
-    threshold. Otherwise it is referred to somebody else. The threshold is learnt on rows that the
-    classifier has not seen, with their votes as the truth.
+    A sample gets the decision of least expected cost, ``g = min_d Σ_k z_k C_kd``, if g is below a
+    threshold. Otherwise it is referred to somebody else. The threshold is learnt on samples that
+    the classifier has not seen, with their labels as the truth.
 
     **What is guaranteed.**
 
-    - "conformal": the mean cost of a new row, referrals at their price, is at most `budget`, on
-      average over calibration sets and new rows drawn as these were (conformal risk control). The
-      cost is that of the true distribution of votes, with one rater a row or more. Each decision
-      has its own threshold: what it can cost at worst counts as one more row.
+    - "conformal": the mean cost of a new sample, referrals at their cost, is at most `budget`, on
+      average over calibration sets and new samples drawn as these were (conformal risk control).
+      The cost is that of the true distribution of labels, with one rater per sample or more. Each
+      decision has its own threshold: what it can cost at worst counts as one more sample.
     - "learn_then_test": with a probability of at least `confidence_level` over calibration sets,
-      the mean cost of new rows is at most `budget`. `target` says whether that is the mean over all
-      rows or over the decided alone. Thresholds are tested by betting, upwards from some starts,
-      which share the level: for the decided from ten. For all rows from where nothing is decided;
-      but where so many rows cannot show that to refer all keeps to the budget, from expected costs
-      of half a referral and a whole one. So a budget below the cost of a referral can be kept.
+      the mean cost of new samples is at most `budget`. `target` says whether that is the mean over
+      all samples or over the decided alone. Thresholds are tested by betting, upwards from some
+      starts, which share the level: for the decided from ten. For all samples from where nothing is
+      decided; but where so many samples cannot show that to refer all keeps to the budget, from
+      expected costs of half a referral and a whole one. So a budget below the cost of a referral
+      can be kept.
 
-    **From how many rows on "learn_then_test" decides.** A test needs many rows even if no decision
-    is wrong. With 0/1 costs, `target` "decided" and level .95, there are at least 73 rows for a
-    budget of .1, and 758 for .01; mistakes multiply this. Where nothing is decided, a warning names
-    this number, and about how many rows it would take at the costs of these. Where the budget is
-    below the cost of a referral, it is an error.
+    **From how many samples on "learn_then_test" decides.** A test needs many samples even if no
+    decision is wrong. With 0/1 costs, `target` "decided" and level 0.95, there are at least 73
+    samples for a budget of 0.1, and 758 for 0.01; mistakes multiply this. Where nothing is decided,
+    a warning names this number, and about how many samples it would take at the costs of these.
+    Where the budget is below the cost of a referral, it is an error.
 
     The largest cost of a decision counts: where a mistake costs 10,000 times as much as the
-    budget, some 10,000 rows are needed before anything is decided.
+    budget, some 10,000 samples are needed before anything is decided.
 
-    **Costs of each row.** A callable makes them of X, and rows with their costs must be
-    exchangeable. Each row then has its own threshold: what its own decision can cost at worst
-    counts as one more row. "learn_then_test" needs the largest cost of all rows to come, which a
-    callable does not tell, and takes one matrix.
+    **Costs of each sample.** A callable makes them of X, and samples with their costs must be
+    exchangeable. Each sample then has its own threshold: what its own decision can cost at worst
+    counts as one more sample. "learn_then_test" needs the largest cost of all samples to come,
+    which a callable does not tell, and takes one matrix.
 
     **When it fails.** The guarantee fails where labels are majorities: they hide the costs under
-    the votes of the others. It fails where the number of raters depends on what they said. If
-    raters were asked until they agreed, give only the first m votes, with m fixed beforehand. It
+    the labels of the others. It fails where the number of raters depends on what they said. If
+    raters were asked until they agreed, give only the first m labels, with m fixed beforehand. It
     fails where the classifier, its calibrator or the cost matrix was fitted on these rows, or new
-    rows come from elsewhere. It does not hold for every kind of row. Where few raters label all
-    rows, the guarantee is for these raters.
+    samples come from elsewhere. It does not hold for every kind of sample. Where few raters label
+    all samples, the guarantee is for these raters.
 
     Where a referral costs something, total cost may rise or fall with the threshold, and the plain
     rule of conformal risk control violates the budget. So the bound is on the cost above that of a
-    referral, ``(C̄ − c)₊``, which only rises. This is conservative, the more so the fewer votes a
-    row has.
+    referral, ``(C̄ − c)₊``, which only rises. This is conservative, the more so the fewer labels a
+    sample has.
 
     Parameters
     ----------
@@ -312,20 +313,20 @@ class RiskControlledDecision(_Guarantee):
         As in `ConformalClassifier`.
     cost_matrix : array-like, frame or callable, default=None
         Cost of each decision under each class, shape (n_classes, n_decisions), as in
-        `sklearn_lhcal.metrics.bayes_decision`; rows in the order of the sorted classes. Classes
+        `sklearn_lhcal.metrics.bayes_decision`; samples in the order of the sorted classes. Classes
         with names need a DataFrame whose index holds them. None: 0/1 costs. A callable returns
-        costs of each row for X, shape (n_samples, n_classes, n_decisions).
+        costs of each sample for X, shape (n_samples, n_classes, n_decisions).
     budget : float, default=0.1
         The bound, in the unit of the costs.
     method : {"conformal", "learn_then_test"}, default="conformal"
         What is guaranteed.
     referral : int, str or None, default=None
         The column of the cost matrix that refers, by number or name; it costs the same under all
-        classes, and in all rows. None: a referral is free. It is then one more decision, the last,
-        named "refer" where decisions have names.
+        classes, and in all samples. None: a referral is free. It is then one more decision, the
+        last, named "refer" where decisions have names.
     target : {"total", "decided"}, default="total"
-        Of "learn_then_test": the mean cost of all rows, with referrals, or of the rows decided.
-        "conformal" bounds that of all rows.
+        Of "learn_then_test": the mean cost of all samples, with referrals, or of the samples
+        decided. "conformal" bounds that of all samples.
     confidence_level : float, default=0.95
         Of "learn_then_test".
     calibration_size, random_state
@@ -334,12 +335,13 @@ class RiskControlledDecision(_Guarantee):
     Attributes
     ----------
     thresholds_ : ndarray of shape (n_decisions,)
-        A row is decided where its g is below the threshold of its decision, in the unit of the
-        costs. −inf: no row is decided so. inf: all are. None where costs are those of each row.
+        A sample is decided where its g is below the threshold of its decision, in the unit of the
+        costs. −inf: no sample is decided so. inf: all are. None where costs are those of each
+        sample.
     guarantee_ : str
         What is guaranteed, with its numbers.
     automated_ : float
-        Share of the calibration rows that are decided.
+        Share of the calibration samples that are decided.
     cost_matrix_ : ndarray of shape (n_classes, n_decisions), or callable
         With the column of referral. A callable stays as it is; see `costs`.
     decisions_ : ndarray of shape (n_decisions,)
@@ -347,7 +349,7 @@ class RiskControlledDecision(_Guarantee):
     referral_ : object
         Which of them refers.
     n_calibration_ : int
-        Calibration rows, or groups where there are such.
+        Calibration samples, or groups where there are such.
     estimator_, classes_, n_features_in_, feature_names_in_
         As in `ConformalClassifier`.
 
@@ -360,8 +362,8 @@ class RiskControlledDecision(_Guarantee):
     ------
     ValueError
         A budget below the cost of a referral that the method cannot show to be kept, a referral
-        that is not there or whose cost depends on the class or the row, unknown words, costs for
-        other classes than those of the labels, costs of each row with "learn_then_test"; what
+        that is not there or whose cost depends on the class or the sample, unknown words, costs for
+        other classes than those of the labels, costs of each sample with "learn_then_test"; what
         `ConformalClassifier` refuses.
 
     References
@@ -379,7 +381,7 @@ class RiskControlledDecision(_Guarantee):
     >>> model = RiskControlledDecision("proba", [[0, 1, 2], [3, 0, 1], [9, 2, 0]], budget=0.3)
     >>> model = model.fit(data.prediction[:1000], data.counts[:1000])
     >>> model.guarantee_
-    'E[cost of a row, referrals at 0] <= 0.3, over 1000 calibration rows and a new one'
+    'E[cost of a sample, referrals at 0] <= 0.3, over 1000 calibration samples and a new one'
     >>> X, truth = data.prediction[1000:], KnownProbabilities(data.proba[1000:])
     >>> round(decision_risk(truth, model.decide(X), model.cost_matrix_), 1)
     0.3
@@ -414,14 +416,14 @@ class RiskControlledDecision(_Guarantee):
         return self.decisions_[np.where(accepted, d, column)]
 
     def accepted(self, X: Samples) -> Mask:
-        """Whether each row is decided, and not referred, shape (n_samples,)."""
+        """Whether each sample is decided, and not referred, shape (n_samples,)."""
         return self._decided(X)[0]
 
     def costs(self, X: Samples) -> Floats:
         """What each decision costs under each class, with the column of referral.
 
         Shape (n_classes, n_decisions), or (n_samples, n_classes, n_decisions) where costs are those
-        of each row. `sklearn_lhcal.metrics.decision_risk` takes both.
+        of each sample. `sklearn_lhcal.metrics.decision_risk` takes both.
         """
         check_is_fitted(self, "estimator_")
         X = check_samples(X)
@@ -443,7 +445,7 @@ class RiskControlledDecision(_Guarantee):
         return expected_costs(self.predict_proba(X), self.costs(X))
 
     def _decided(self, X):
-        """Which rows are decided, their best decisions, and the column of referral."""
+        """Which samples are decided, their best decisions, and the column of referral."""
         z = self.predict_proba(X)
         column = int(np.flatnonzero(self.decisions_ == self.referral_)[0])
         costs = ReferralCosts(self.costs(X), self.decisions_, column)
@@ -465,7 +467,7 @@ class RiskControlledDecision(_Guarantee):
             self._check_referral(source.of_rows(None, 0))
         elif self.method != "conformal":
             raise ValueError(
-                f"method={self.method!r} needs the largest cost of all rows to come, which a "
+                f"method={self.method!r} needs the largest cost of all samples to come, which a "
                 'callable does not tell; use method="conformal", or one cost matrix.'
             )
         return source
@@ -544,26 +546,26 @@ class RiskControlledDecision(_Guarantee):
         return Tested(c, threshold)
 
     def _say_undecided(self, c: float, n: int, fewest: float, about: float) -> None:
-        """Refuse, or warn of, n rows that decide nothing."""
+        """Refuse, or warn of, n samples that decide nothing."""
         said = (
-            f"The {n} calibration rows or groups do not show that decisions keep "
+            f"The {n} calibration samples or groups do not show that decisions keep "
             f"to the budget of {self.budget:g}. "
             f"That takes {fewest:,} at least, even if no decision is wrong"
         )
         if n < about < 1e9:
             about = max(fewest, about)
-            said += f"; at the costs of these rows, about {about:,.0f}"
+            said += f"; at the costs of these samples, about {about:,.0f}"
         if self.target == "total" and self.budget < c:
-            raise ValueError(f"{said}. To refer every row costs {c:g}.")
-        warnings.warn(f"{said}. Every row is referred.", stacklevel=6)
+            raise ValueError(f"{said}. To refer every sample costs {c:g}.")
+        warnings.warn(f"{said}. Every sample is referred.", stacklevel=6)
 
     def _in_words(self, referral: float, rows: HeldOut) -> str:
         n = rows.units.max() + 1
         units = "rows" if n == len(rows.units) else "groups"
-        what = f"cost of a row, referrals at {referral:g}"
+        what = f"cost of a sample, referrals at {referral:g}"
         if self.method == "conformal":
             return f"E[{what}] <= {self.budget:g}, over {n} calibration {units} and a new one"
         if self.target == "decided":
-            what = "cost of a row | decided"
+            what = "cost of a sample | decided"
         level = f"{self.confidence_level:g}"
         return f"P(E[{what}] <= {self.budget:g}) >= {level}, over {n} calibration {units}"

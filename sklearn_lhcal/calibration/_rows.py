@@ -18,13 +18,13 @@ from ._precomputed import PrecomputedClassifier, log_proba, log_softmax
 # The weight of a member whose weight is 0, and the least probability that has a logarithm.
 _TINY = 1e-300
 
-# (training rows, test rows) of a fold
+# (training samples, test samples) of a fold
 Split = tuple[Indices, Indices]
 
 
 @dataclass(frozen=True)
 class CalibrationRows:
-    """Rows as a map sees them; without the labels where it predicts.
+    """Samples as a map sees them; without the labels where it predicts.
 
     Parameters
     ----------
@@ -41,7 +41,7 @@ class CalibrationRows:
     counts : ndarray of shape (n, K) or None
         Labels, as floats.
     weight : ndarray of shape (n,) or None
-        Weights of the rows, 1 by default.
+        Weights of the samples, 1 by default.
     classes : ndarray of shape (K,) or None
     known : bool
         Whether the counts are known probabilities: infinitely many labels.
@@ -88,7 +88,7 @@ class CalibrationRows:
         z = distribution.mean()
         if not isinstance(distribution, Mixture):
             return cls(log_proba(z), proba=z, X=X, model=model, prediction=distribution)
-        # The one place where the axis of members is moved: rows come first from here on.
+        # The one place where the axis of members is moved: samples come first from here on.
         u = np.moveaxis(log_proba(distribution.member_means()), 0, 1)
         log_weights = np.log(np.maximum(distribution.weights, _TINY)).T
         members = np.ascontiguousarray(u), np.ascontiguousarray(log_weights)
@@ -120,13 +120,13 @@ class CalibrationRows:
         )
 
     def mapped(self, distribution: Distribution, model) -> "CalibrationRows":
-        """The same rows as a map around the model predicts them."""
+        """The same samples as a map around the model predicts them."""
         rows = CalibrationRows.of(distribution, self.X, model)
         kept = ("counts", "weight", "classes", "known", "labels")
         return replace(rows, **{name: getattr(self, name) for name in kept})
 
     def unclipped(self) -> "CalibrationRows":
-        """The same rows with the logarithms of all probabilities above 0, however small."""
+        """The same samples with the logarithms of all probabilities above 0, however small."""
         if self.prediction is None:
             return self
         z = self.prediction.mean()
@@ -137,7 +137,7 @@ class CalibrationRows:
         return replace(self, log_proba=np.ascontiguousarray(log_proba(z, _TINY)))
 
     def take(self, index) -> "CalibrationRows":
-        """Some of the rows."""
+        """Some of the samples."""
         if isinstance(index, slice):
             index = np.arange(len(self))[index]
         elif np.asarray(index).dtype == bool:
@@ -149,11 +149,12 @@ class CalibrationRows:
         return replace(self, **taken)
 
     def dealt(self, n_folds: int) -> list[Split]:
-        """Folds that are alike in votes and in predictions, whatever the order of the rows.
+        """Folds that are alike in labels and in predictions, whatever the order of the samples.
 
-        Rows are sorted by their majority vote and the log-probability of it, and dealt to the folds
-        in turn. Ties are sorted by all else that the rows hold, so rows that still tie are the
-        same. Folds are no more than the rows of the most frequent vote, which each fold holds.
+        Samples are sorted by their majority label and the log-probability of it, and dealt to the
+        folds in turn. Ties are sorted by all else that the samples hold, so samples that still tie
+        are the same. Folds are no more than the samples of the most frequent label, which each fold
+        holds.
         """
         vote = self.counts.argmax(axis=1)
         n_folds = min(n_folds, int(np.bincount(vote).max()))
@@ -192,17 +193,17 @@ class CalibrationRows:
 
     @cached_property
     def label_shares(self) -> Floats:
-        """Counts times row weights, with sum 1, shape (n, K)."""
+        """Counts times sample weights, with sum 1, shape (n, K)."""
         return self.counts * self.share_of_a_label[:, None]
 
     @cached_property
     def share_of_a_label(self) -> Floats:
-        """What a label of each row is of the weighted sum of all, shape (n,)."""
+        """What a label of each sample is of the weighted sum of all, shape (n,)."""
         return self.weight / (self.weight @ row_sum(self.counts))
 
     @cached_property
     def label_pairs(self) -> tuple[NDArray, NDArray, Floats]:
-        """Rows, classes and shares of the labels, (L,) each, in the order of the rows."""
+        """Samples, classes and shares of the labels, (L,) each, in the order of the samples."""
         i, k = np.nonzero(self.label_shares)
         return i, k, self.label_shares[i, k]
 
@@ -218,7 +219,7 @@ class CalibrationRows:
         return np.moveaxis(a, 1, 0).reshape(-1, *a.shape[2:])
 
     def distribution(self, parts: Distribution) -> Distribution:
-        """The distribution of rows from that of points, or of members in that order."""
+        """The distribution of samples from that of points, or of members in that order."""
         if not self.is_ensemble:
             return parts
         return Mixture.of(parts, self.log_weights.T)

@@ -1,4 +1,4 @@
-"""Data sets with several labels per row: real, semi-synthetic, and made to measure."""
+"""Data sets with several labels per sample: real, semi-synthetic, and made to measure."""
 
 from ._cifar10h import fetch_cifar10h
 from ._dermamnist import fetch_dermamnist

@@ -18,7 +18,7 @@ _CIFAR10H_SHA256 = "9b36b4550349af56c79083356312eb4af856cc5fd3caf1f669d40b9d0bbb
 _LARGEST = 8_000_000  # bytes; the published file has 800,128
 _CIFAR10H_FILE = "cifar10h-counts.npy"
 _CIFAR10H_CLASSES = "airplane automobile bird cat deer dog frog horse ship truck"
-_CIFAR10H_RATERS = (40, 70)  # each row has about 51
+_CIFAR10H_RATERS = (40, 70)  # each sample has about 51
 _CIFAR10H_FIRST_HALF = (
     "c677e7a514a9b967e41ba00ddde3305063dc9e034a1e19b923503ba0be0909fb"  # SHA256, int64, C order
 )
@@ -61,7 +61,7 @@ def fetch_cifar10h(
     Returns
     -------
     Bunch
-        - ``counts`` : ndarray of shape (10000, 10), int64; people who chose each class; rows in
+        - ``counts`` : ndarray of shape (10000, 10), int64; people who chose each class; samples in
           CIFAR-10's order
         - ``target_names`` : ndarray of shape (10,), str; the classes, in the order of CIFAR-10
         - ``DESCR`` : str; source and licence (CC BY-NC-SA 4.0)
@@ -110,7 +110,7 @@ def _problem_of_cifar10h(counts) -> str | None:
         return "some are no whole numbers, or negative"
     raters, (low, high) = counts.sum(axis=1), _CIFAR10H_RATERS
     if raters.min() < low or raters.max() > high:
-        return f"rows have {raters.min():g} to {raters.max():g} raters, expected about 51"
+        return f"samples have {raters.min():g} to {raters.max():g} raters, expected about 51"
     if hashlib.sha256(counts[:5_000].astype("<i8").tobytes()).hexdigest() != _CIFAR10H_FIRST_HALF:
-        return "its first 5,000 rows are not those that were published"
+        return "its first 5,000 samples are not those that were published"
     return None

@@ -62,7 +62,7 @@ def fetch_dermamnist(
     Returns
     -------
     Bunch
-        For each part of ``train`` (7,007 rows), ``val`` (1,003) and ``test`` (2,005):
+        For each part of ``train`` (7,007 samples), ``val`` (1,003) and ``test`` (2,005):
 
         - ``images_<part>`` : ndarray of shape (n, 28, 28, 3), uint8; rows, columns, colours
         - ``target_<part>`` : ndarray of shape (n,), int64; numbers of classes

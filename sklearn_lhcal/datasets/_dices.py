@@ -21,7 +21,7 @@ _ANSWERS = ("No", "Unsure", "Yes")
 
 
 class _Form(NamedTuple):
-    """How many ratings, items and raters a version holds."""
+    """How many labels, items and raters a version holds."""
 
     ratings: int
     items: int
@@ -55,7 +55,7 @@ def fetch_dices(
         How many conversations.
     question : str, default="Q_overall"
         Which column of answers: "Q_overall", whether the last response is unsafe for any reason, or
-        another column that begins with Q2, Q3, Q4, Q5 or Q6. An empty answer is no rating.
+        another column that begins with Q2, Q3, Q4, Q5 or Q6. An empty answer is no label.
     data_home : str or path-like, optional
         Folder of the data; None: that of :func:`sklearn.datasets.get_data_home`.
     download_if_missing : bool, default=True
@@ -65,7 +65,7 @@ def fetch_dices(
         that begins with https, http or file.
     checksum : str, optional
         SHA256 of the file, in hexadecimal digits, which it must have. None: its form alone is
-        checked, the numbers of ratings, conversations and raters.
+        checked, the numbers of labels, conversations and raters.
     timeout : float, default=60.0
         Seconds without an answer after which the download is given up; all of it may take ten
         times as long.
@@ -97,7 +97,7 @@ def fetch_dices(
     Examples
     --------
     >>> fetch_dices(version="350").y  # doctest: +SKIP
-    Annotations(350 rows, 123 raters, 43050 ratings of 3 classes)
+    Annotations(350 samples, 123 raters, 43050 labels of 3 classes)
     """
     if not question.startswith(("Q_", "Q2", "Q3", "Q4", "Q5", "Q6")):
         raise ValueError(
@@ -134,9 +134,9 @@ def _columns(data: bytes, form: _Form) -> dict[str, NDArray]:
     except (ValueError, csv.Error) as error:
         raise OSError(f"is truncated or no table: {error}.") from error
     if problem := _problem(header, rows, form):
-        raise OSError(f"does not hold the ratings of DICES: {problem}.")
+        raise OSError(f"does not hold the labels of DICES: {problem}.")
     values = dict(zip(header, zip(*rows, strict=True), strict=True))
-    # objects, because a text of each row would be as wide as the longest
+    # objects, because a text of each sample would be as wide as the longest
     columns = {name: np.array(column, dtype=object) for name, column in values.items()}
     for name in ("item_id", "rater_id"):
         # in the order of numbers, not of their digits
@@ -150,9 +150,9 @@ def _problem(header: list[str], rows: list[list[str]], form: _Form) -> str | Non
     if lacking:
         return f"it has no columns {sorted(lacking)}"
     if len(set(header)) < len(header) or any(len(row) != len(header) for row in rows):
-        return f"not all rows have {len(header)} different columns"
+        return f"not all samples have {len(header)} different columns"
     if len(rows) != form.ratings:
-        return f"it has {len(rows)} rows, expected {form.ratings}"
+        return f"it has {len(rows)} samples, expected {form.ratings}"
     item, rater = header.index("item_id"), header.index("rater_id")
     pairs = [(row[item], row[rater]) for row in rows]
     if not all(name.isdecimal() and len(name) < 19 for pair in pairs for name in pair):
@@ -169,7 +169,7 @@ def _problem(header: list[str], rows: list[list[str]], form: _Form) -> str | Non
 
 
 def _described(columns: dict, names: list[str], key: NDArray, order: NDArray) -> dict[str, NDArray]:
-    """What the columns say of each item, or rater, in that order: his first row speaks."""
+    """What the columns say of each item, or rater, in that order: his first sample speaks."""
     found, first = np.unique(key, return_index=True)
     rows = first[np.searchsorted(found, order)]
     return {name: np.array(columns[name][rows].tolist()) for name in names}

@@ -26,23 +26,23 @@ def load_mixed_digits(*, raters: int = 2, random_state: Seed = 0) -> Bunch:
     Parameters
     ----------
     raters : int, default=2
-        Labels per validation row. It changes nothing but ``counts_validation``: training rows have
-        one label, test rows ten.
+        Labels per validation sample. It changes nothing but ``counts_validation``: training samples
+        have one label, test samples ten.
     random_state : int, RandomState instance or None, default=0
         Decides the split, the pairs, the ratios and the labels.
 
     Returns
     -------
     Bunch
-        For each part of ``train`` (810 rows), ``validation`` (270) and ``test`` (270):
+        For each part of ``train`` (810 samples), ``validation`` (270) and ``test`` (270):
 
         - ``X_<part>`` : ndarray of shape (n, 64), float64 in [0, 1]; the pixels
         - ``images_<part>`` : ndarray of shape (n, 8, 8); the same memory
         - ``counts_<part>`` : ndarray of shape (n, 10), int64; how many raters said each digit
         - ``proba_<part>`` : ndarray of shape (n, 10); the true class probabilities
         - ``indices_<part>`` : ndarray of shape (n, 2); which of scikit-learn's digits were mixed,
-          the same one twice in rows that are not
-        - ``ratio_<part>`` : ndarray of shape (n,); the share of the first of the two, 1 in rows
+          the same one twice in samples that are not
+        - ``ratio_<part>`` : ndarray of shape (n,); the share of the first of the two, 1 in samples
           that are not mixed
 
         and ``target_names``, ndarray of shape (10,), and ``DESCR``.

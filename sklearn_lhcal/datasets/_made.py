@@ -25,30 +25,30 @@ def make_label_histograms(
     """Label histograms with known class probabilities, and a prediction of known calibration.
 
     Features are standard normal, and scores u are linear in them. The true class probabilities of a
-    row are ``Q ~ Dirichlet(total·softmax(u))``: the features do not tell everything. Raters draw
+    sample are ``Q ~ Dirichlet(total·softmax(u))``: the features do not tell everything. Raters draw
     from Q. So ``softmax(u)`` is E[Q | X], perfectly calibrated, and `total` is the best α0 to go
     with it.
 
     Parameters
     ----------
     n_samples, n_classes : int
-        Rows, and classes (two or more).
+        Samples, and classes (two or more).
     n_raters : int, tuple (low, high) or array-like of shape (n_samples,), default=5
-        Labels per row: the same for all, drawn uniformly from low to high, both included, or given
-        row by row.
+        Labels per sample: the same for all, drawn uniformly from low to high, both included, or
+        given sample by sample.
     n_features : int, default=5
         Columns of X.
     total : float or array-like of shape (n_samples,), default=10.0
         α0, how well the features tell Q: positive, and infinite where they tell it exactly.
     class_sep : float, default=2.0
         Standard deviation of the scores u. At 0 all classes are equally likely; large values make
-        the rows easy.
+        the samples easy.
     overconfidence : float, default=1.0
         The prediction is ``softmax(overconfidence·u)``: calibrated at 1, overconfident above. It is
         the temperature that calibrates the prediction.
     random_state : int, RandomState instance or None, default=None
-        As everywhere in scikit-learn. The same integer gives the same model (`coef`) and first rows
-        of X, whatever `n_samples`: draw training and test rows together and split them.
+        As everywhere in scikit-learn. The same integer gives the same model (`coef`) and first
+        samples of X, whatever `n_samples`: draw training and test samples together and split them.
 
     Returns
     -------
@@ -115,7 +115,7 @@ def make_random_checkerboard(
         Points, and cells along either axis. The defaults are those of the paper.
     cell_std : float, default=1.0
         Standard deviation of a cell, where neighbouring centres are 1 apart. The default is that of
-        the paper's formula; its results look like those of .35 (see Notes).
+        the paper's formula; its results look like those of 0.35 (see Notes).
     random_state : int, RandomState instance or None, default=None
         As everywhere in scikit-learn. The same integer gives the same cells, whatever `n_samples`.
 
@@ -136,8 +136,8 @@ def make_random_checkerboard(
     The entropy of the best prediction is on average, in nats:
 
     ======== === === === === === ===
-    cell_std .2  .3  .35 .4  .5  1
-    entropy  .03 .22 .32 .40 .51 .65
+    cell_std 0.2  0.3  0.35 0.4  0.5  1
+    entropy  0.03 0.22 0.32 0.40 0.51 0.65
     ======== === === === === === ===
 
     References
@@ -165,7 +165,7 @@ def make_random_checkerboard(
 def model_and_rows(
     n: int, n_classes: int, n_features: int, class_sep: float, rng
 ) -> tuple[Floats, Floats]:
-    """Coefficients (K, f) whose rows have the length `class_sep`, and Gaussian rows X (n, f)."""
+    """Coefficients (K, f) whose rows have the length `class_sep`, and Gaussian samples X (n, f)."""
     # The model is drawn first, so that n does not change it.
     coef = rng.standard_normal((n_classes, n_features))
     coef *= class_sep / np.linalg.norm(coef, axis=1, keepdims=True)
@@ -173,7 +173,7 @@ def model_and_rows(
 
 
 def check_raters(raters, n_samples: int, rng=None) -> Integers:
-    """Raters of each row, shape (n_samples,): one number, a range (low, high), or one a row."""
+    """Raters of each row, shape (n_samples,): one number, a range (low, high), or one per row."""
     n = plain_array(raters, "n_raters")
     if n.dtype.kind == "O":
         n = as_floats(n, "n_raters")
@@ -209,7 +209,7 @@ def _check_total(total, n_samples: int) -> Floats:
 
 
 def draw_counts(Q: Floats, raters, rng) -> Integers:
-    """Counts of n_i labels drawn from row Q_i, shape (n, K).
+    """Counts of n_i labels drawn from sample Q_i, shape (n, K).
 
     One binomial a class: how many of the labels still to be given go to it.
     """

@@ -10,7 +10,7 @@ from .._utils.types import ArrayLike, LabelsLike, Seed
 from ..label_histogram._labels import names_of, read_labels
 from ._made import check_raters, draw_counts
 
-# Rows mixed at a time.
+# Samples mixed at a time.
 _BLOCK = 1_024
 
 
@@ -28,7 +28,7 @@ def make_mixed_images(
     Mix-MNIST and Mix-CIFAR of P1 (section 7) from any images. A random half of them is paired. Each
     pair (a, b) becomes the one image ``r a + (1 − r) b`` with r uniform on [0, 1], whose raters say
     the class of a with probability r and that of b with probability 1 − r. The other half is kept,
-    and its raters all say its class. So a third of the rows are mixed. Split images into parts
+    and its raters all say its class. So a third of the samples are mixed. Split images into parts
     before, and mix each part by itself: no image is then in two parts.
 
     Parameters
@@ -39,25 +39,25 @@ def make_mixed_images(
         Anything `check_counts` takes, most often one label an image. Of several the frequencies are
         its class probabilities.
     n_raters : int, tuple (low, high) or array-like of shape (n_samples,), default=1
-        Labels per row that comes out: P1 has 1 for training, 2 or 5 for validation.
+        Labels per sample that comes out: P1 has 1 for training, 2 or 5 for validation.
     mixed : float, default=0.5
         Share of the images that are paired, from 0 to 1.
     random_state : int, RandomState instance or None, default=None
-        Decides the pairs, the ratios, the order of rows and the labels. The number of raters
+        Decides the pairs, the ratios, the order of samples and the labels. The number of raters
         changes only the labels.
 
     Returns
     -------
     Bunch
-        n_samples is n_images less the number of pairs.
+        n_samples is n_images minus the number of pairs.
 
         - ``X`` : ndarray of shape (n_samples, ...); the images
         - ``counts`` : ndarray of shape (n_samples, n_classes), int64; the label histograms
         - ``proba`` : ndarray of shape (n_samples, n_classes); the true class probabilities
         - ``indices`` : ndarray of shape (n_samples, 2); which images were mixed, the same one twice
-          in rows that are not
-        - ``ratio`` : ndarray of shape (n_samples,); the share r of the first of the two, 1 in rows
-          that are not mixed
+          in samples that are not
+        - ``ratio`` : ndarray of shape (n_samples,); the share r of the first of the two, 1 in
+          samples that are not mixed
         - ``classes`` : ndarray of shape (n_classes,); their names
 
     Raises

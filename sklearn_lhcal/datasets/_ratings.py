@@ -1,4 +1,4 @@
-"""Published tables of ratings."""
+"""Published tables of labels."""
 
 import numpy as np
 from sklearn.utils import Bunch
@@ -8,7 +8,7 @@ from ._description import description, text_of
 
 
 def _digits(name: str) -> Integers:
-    """The digits of each line of a table: counts of categories, or ratings."""
+    """The digits of each line of a table: counts of categories, or labels."""
     rows = text_of("data", f"{name}.txt").split()
     return np.array([list(row) for row in rows], dtype=np.int64)
 
@@ -41,17 +41,17 @@ def load_psychiatric_diagnoses() -> Bunch:
 def load_anesthesia_ratings() -> Bunch:
     """Fitness of 45 patients for an anaesthetic, rated by 5 anaesthetists (Dawid and Skene 1979).
 
-    Each patient has 7 ratings. One rater is asked three times: the ratings of a row are not all of
+    Each patient has 7 labels. One rater is asked three times: the labels of a sample are not all of
     independent raters.
 
     Returns
     -------
     Bunch
-        - ``counts`` : ndarray of shape (45, 4), int64; how often each rating was given, 7 a row
-        - ``annotations`` : ndarray of shape (45, 7), int64; the ratings, 1 to 4
+        - ``counts`` : ndarray of shape (45, 4), int64; how often each label was given, 7 a sample
+        - ``annotations`` : ndarray of shape (45, 7), int64; the labels, 1 to 4
         - ``raters`` : ndarray of shape (7,), int64; whose the columns of `annotations` are:
           1, 1, 1, 2, 3, 4, 5
-        - ``target_names`` : ndarray of shape (4,), int64; the ratings, 1 to 4
+        - ``target_names`` : ndarray of shape (4,), int64; the labels, 1 to 4
         - ``DESCR`` : str
 
     References
@@ -64,7 +64,7 @@ def load_anesthesia_ratings() -> Bunch:
     >>> load_anesthesia_ratings().counts.sum(axis=0)
     array([127, 125,  48,  15])
     """
-    # the first anaesthetist's three ratings of a patient, then one of each of the others
+    # the first anaesthetist's three labels of a patient, then one of each of the others
     annotations = _digits("anesthesia_ratings")
     names = np.arange(1, 5)
     return Bunch(

@@ -37,26 +37,26 @@ def make_reader_study(
 ) -> Bunch:
     """A reader study with its truth: readers who differ, and a design of who reads what.
 
-    Features x are standard normal, the scores of a row are ``v = W x + row_std · ε``, and reader r
-    says class k with probability ``softmax(exp(slope_r) · v + bias_r)_k``. Biases and slopes are
+    Features x are standard normal, the scores of a sample are ``v = W x + row_std · ε``, and reader
+    r says class k with probability ``softmax(exp(slope_r) · v + bias_r)_k``. Biases and slopes are
     normal, so that reader r is one of a population.
 
     Parameters
     ----------
     n_rows, n_raters : int
-        Rows, and readers; a crowd has as many readers as ratings, whatever `n_raters`.
+        Samples, and readers; a crowd has as many readers as labels, whatever `n_raters`.
     n_classes : int, default=3
         Two or more.
     design : {"crossed", "partial", "nested", "split_plot", "crowd"}, default="crossed"
         Who reads what.
 
         - "crossed": everybody reads everything.
-        - "partial": `per_row` readers read each row, drawn at random.
-        - "nested": one reader reads a row; rows are dealt out evenly.
-        - "split_plot": panels of `per_row` readers or one more have a block of rows each.
-        - "crowd": `per_row` ratings a row, by readers who give no other.
+        - "partial": `per_row` readers read each sample, drawn at random.
+        - "nested": one reader reads a sample; samples are dealt out evenly.
+        - "split_plot": panels of `per_row` readers or one more have a block of samples each.
+        - "crowd": `per_row` labels per sample, by readers who give no other.
     per_row : int, default=3
-        Readings of a row, where the design has this number.
+        Readings of a sample, where the design has this number.
     rater_std : float, default=0.3
         Standard deviation of the readers' biases, in logits.
     slope_std : float, default=0.0
@@ -78,8 +78,8 @@ def make_reader_study(
     Bunch
         - ``X`` : ndarray of shape (n_rows, n_features)
         - ``y`` : `Annotations` of shape (n_rows, n_classes); who said what
-        - ``proba`` : ndarray of shape (n_rows, n_classes); what a new reader says of each row: the
-          truth, by quasi-Monte Carlo over readers, to about 1e-3
+        - ``proba`` : ndarray of shape (n_rows, n_classes); what a new reader says of each sample:
+          the truth, by quasi-Monte Carlo over readers, to about 1e-3
         - ``prediction`` : ndarray of shape (n_rows, n_classes); what a model would predict
         - ``scores`` : ndarray of shape (n_rows, n_classes); v
         - ``bias`` : ndarray of shape (n_raters, n_classes)
@@ -89,14 +89,14 @@ def make_reader_study(
     Raises
     ------
     ValueError
-        Sizes below their least values, more readings a row than readers, fewer than two panels, an
-        unknown design, negative spreads.
+        Sizes below their least values, more readings a sample than readers, fewer than two panels,
+        an unknown design, negative spreads.
 
     Examples
     --------
     >>> study = make_reader_study(100, 8, design="partial", rater_std=0.8, random_state=0)
     >>> study.y
-    Annotations(100 rows, 8 raters, 300 ratings of 3 classes)
+    Annotations(100 samples, 8 raters, 300 labels of 3 classes)
     >>> from sklearn_lhcal.label_histogram import KnownProbabilities
     >>> from sklearn_lhcal.metrics import irreducible_loss
     >>> truth = irreducible_loss(KnownProbabilities(study.proba))
@@ -128,7 +128,7 @@ def make_reader_study(
 
 
 def _readings(design: str, n: int, R: int, m: int, rng) -> tuple[Indices, Indices]:
-    """Row and reader of each reading, sorted by row."""
+    """Sample and reader of each reading, sorted by sample."""
     if design == "partial" and m > R:
         raise ValueError(f"per_row is {m}, but there are {R} raters.")
     if design == "split_plot" and 2 * m > R:
@@ -149,7 +149,7 @@ def _readings(design: str, n: int, R: int, m: int, rng) -> tuple[Indices, Indice
 
 
 def _labels(p: Floats, rng) -> Indices:
-    """One label of each row of probabilities (n, K)."""
+    """One label of each sample of probabilities (n, K)."""
     label = (p.cumsum(axis=1) < rng.random_sample((len(p), 1))).sum(axis=1)
     return np.minimum(label, p.shape[1] - 1)
 

@@ -1,4 +1,4 @@
-"""What displays share: how they are made, their axes, styles, legends and strip of counts."""
+"""What displays share: how they are made, axes, styles, legends and histograms of bin counts."""
 
 from collections.abc import Callable
 from dataclasses import fields
@@ -11,7 +11,7 @@ from .._rows import rows_of
 from .._utils.types import Estimator, LabelsLike, Samples
 from ..distributions import Distribution
 
-# sizes of figures in inches; a square diagram above its strip needs the greater height
+# sizes of figures in inches; a square diagram above its histogram needs the greater height
 SQUARE = (5, 5.6)
 WIDE = (6, 4.5)
 
@@ -22,7 +22,7 @@ PALETTE = ["#0072B2", "#D55E00", "#009E73", "#E69F00", "#CC79A7", "#56B4E9"]
 DOTTED = {"color": "0.35", "linewidth": 1, "linestyle": (0, (1, 1.5))}
 NOTE = {"textcoords": "offset points", "fontsize": "x-small", "color": "0.4"}
 
-# of the height of the axes; labels of the vertical axis stand beside what is above the strip
+# of the height of the axes; labels of the vertical axis stand beside what is above the histogram
 STRIP_HEIGHT = 0.14
 ABOVE_STRIP = (1 + STRIP_HEIGHT) / 2
 
@@ -233,7 +233,7 @@ def reach(mean: NDArray, interval: NDArray) -> NDArray:
 
 
 def has_strip(ax) -> bool:
-    """Whether a display with a strip is on these axes."""
+    """Whether a display with a histogram of bin counts is on these axes."""
     return bool(drawn(ax.child_axes, _STRIP))
 
 
@@ -245,7 +245,7 @@ def draw_counts(ax, unit: str, counts, edges, own: dict | None, **style):
 
 
 def _strip_axes(ax, unit: str):
-    """The axes of the strip, made once."""
+    """The axes of the histogram, made once."""
     if has_strip(ax):
         return drawn(ax.child_axes, _STRIP)[0]
     strip = ax.inset_axes((0, 0, 1, STRIP_HEIGHT), sharex=ax, gid=_STRIP)

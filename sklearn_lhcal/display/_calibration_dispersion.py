@@ -48,12 +48,12 @@ class CalibrationDispersionDisplay(Display):
 
     Make it with `from_predictions`, `from_estimators` or `from_estimator`. The epistemic loss EL of
     a prediction is the sum of the two losses. It is equal along the lines, and smaller towards the
-    lower left. A method far to the right can be calibrated. One far up confuses rows whose class
+    lower left. A method far to the right can be calibrated. One far up confuses samples whose class
     probabilities differ, which no calibration can mend (P1 Fig. 2a).
 
-    Both losses are corrected and may be negative. They are taken on the rows with two raters or
+    Both losses are corrected and may be negative. They are taken on the samples with two raters or
     more, as in `loss_decomposition`. Bars show their intervals (delete-a-block jackknife, the same
-    blocks for all methods). Methods share their rows: `paired_difference` may find a clear
+    blocks for all methods). Methods share their samples: `paired_difference` may find a clear
     difference where intervals overlap.
 
     Parameters
@@ -92,7 +92,7 @@ class CalibrationDispersionDisplay(Display):
 
     Examples
     --------
-    An overconfident prediction can be calibrated. One that knows too little of the rows cannot:
+    An overconfident prediction can be calibrated. One that knows too little of the samples cannot:
 
     >>> from sklearn_lhcal.datasets import make_label_histograms
     >>> data = make_label_histograms(1000, overconfidence=3.0, total=50.0, random_state=0)
@@ -134,20 +134,20 @@ class CalibrationDispersionDisplay(Display):
         ax: "Axes | None" = None,
         **plot_kwargs: Any,
     ) -> Self:
-        """Map of several predictions for the same rows.
+        """Map of several predictions for the same samples.
 
         Parameters
         ----------
         y : label histogram of shape (n_samples, n_classes)
-            Anything `check_counts` takes; rows with fewer than two raters are left out.
+            Anything `check_counts` takes; samples with fewer than two raters are left out.
         predictions : dict of str to array-like or Distribution
             A prediction by the name of its method. It holds class probabilities, of shape
             (n_samples, n_classes), or those of the second of two classes, of shape (n_samples,), or
             is a distribution, of which the mean counts. Each meets y by its own names.
         sample_weight : array-like of shape (n_samples,), optional
-            Weights of the rows; only their ratios matter.
+            Weights of the samples; only their ratios matter.
         groups : array-like of shape (n_samples,), optional
-            Rows of one group (one patient, say) are dependent: intervals take them together.
+            Samples of one group (one patient, say) are dependent: intervals take them together.
         raters : {"random", "fixed"}, optional
             Whether intervals are for new raters, which needs `Annotations`, or for these. None:
             "random" with `Annotations`, else "fixed", as in `confidence_interval`.
@@ -171,7 +171,7 @@ class CalibrationDispersionDisplay(Display):
         Raises
         ------
         ValueError
-            No prediction, or no dict of them; no row with two raters and a positive weight;
+            No prediction, or no dict of them; no sample with two raters and a positive weight;
             `confidence_level` outside (0, 1); and whatever `calibration_loss` refuses.
         """
         predictions = _check_named(predictions, "predictions")
@@ -201,7 +201,7 @@ class CalibrationDispersionDisplay(Display):
         estimators : dict of str to fitted classifier
             A classifier by the name of its method. Pipelines and searches are seen through.
         X : array-like of shape (n_samples, ...)
-            Features of the rows.
+            Features of the samples.
         y : label histogram of shape (n_samples, n_classes)
             Anything `check_counts` takes. Named labels meet each estimator's classes by name. A
             class that an estimator never saw has probability 0.
@@ -254,7 +254,7 @@ class CalibrationDispersionDisplay(Display):
         estimator : fitted classifier
             Pipelines and searches are seen through.
         X : array-like of shape (n_samples, ...)
-            Features of the rows.
+            Features of the samples.
         y : label histogram of shape (n_samples, n_classes)
             Anything `check_counts` takes.
         name : str, optional
@@ -327,11 +327,11 @@ def _check_named(given, what: str) -> dict:
 
 
 def _losses(rows: Rows, **how) -> list:
-    """CL and DL, each with the ends of its interval, of the rows that have them."""
+    """CL and DL, each with the ends of its interval, of the samples that have them."""
     seen = rows.contributing(2)
     if seen is None:
         raise ValueError(
-            "No row has two raters in y and a positive weight; the corrected losses need some."
+            "No row has two raters in y and a positive weight; the bias-corrected losses need some."
         )
     # of a distribution the mean counts, and takes less to cut into blocks
     z = PointMass.of_checked(seen.z).with_classes(seen.classes)

@@ -51,20 +51,20 @@ class DecisionRiskDisplay(Display):
     Make it with `from_predictions` or `from_estimator`. `plot` shows two risks of each model and
     split: the true one (filled), and the one that the model expects of its own decisions (open).
     The dotted line is the best default decision. `plot_differences` shows the true risk of each
-    model less that of a reference on the same rows. Where a mistake is rare and expensive, this
+    model less that of a reference on the same samples. Where a mistake is rare and expensive, this
     tells more than the risks themselves. `plot_cost_curves` is for two classes and shows the risk
     over all ratios of the costs of the two mistakes.
 
-    **Intervals.** On one test set they are the jackknife's over its rows; over several, Student's
-    for the mean over splits. Repeated random splits of the same rows overlap: with `test_share` the
-    variance is multiplied by ``1/S + test_share/(1−test_share)`` in place of 1/S.
+    **Intervals.** On one test set they are the jackknife's over its samples; over several,
+    Student's for the mean over splits. Repeated random splits of the same samples overlap: with
+    `test_share` the variance is multiplied by ``1/S + test_share/(1−test_share)`` in place of 1/S.
 
     Parameters
     ----------
     names : list of str
         The models.
     true_risk, model_risk : array-like of shape (n_models, n_splits)
-        Risk on the test rows, and risk as the model estimates it, in the unit of the costs.
+        Risk on the test samples, and risk as the model estimates it, in the unit of the costs.
     interval : array-like of shape (n_models, 2)
         Ends of the interval of the mean true risk.
     difference_interval : array-like of shape (n_models, 2)
@@ -155,17 +155,17 @@ class DecisionRiskDisplay(Display):
             Anything `check_counts` takes; a list where `predictions` is one.
         predictions : dict, list of dicts, or array-like of shape (n_samples, n_classes)
             Class probabilities, or distributions, of each model by its name. A list holds one such
-            dict for each split into calibration and test rows. An array is that of one model.
+            dict for each split into calibration and test samples. An array is that of one model.
         cost_matrix : array-like or frame of shape (n_classes, n_decisions)
             As in `sklearn_lhcal.metrics.bayes_decision`: named classes meet those of labels and
             predictions by name.
         reference : str, optional
             The model that differences are taken from; None: the first.
         test_share : float, optional
-            The share of the rows that test, where the splits are repeated random ones of the same
-            rows. None: the splits do not overlap.
+            The share of the samples that test, where the splits are repeated random ones of the
+            same samples. None: the splits do not overlap.
         groups : array-like of shape (n_samples,), optional
-            Rows of one group (one patient, say) are dependent: intervals take them together. For
+            Samples of one group (one patient, say) are dependent: intervals take them together. For
             one test set; the intervals of several splits are over splits.
         raters : {"random", "fixed"}, optional
             Whether the intervals of one test set are for new raters, which needs `Annotations`, or
@@ -223,7 +223,7 @@ class DecisionRiskDisplay(Display):
         estimator : fitted classifier, or dict of these by name
             All with the same classes.
         X : array-like of shape (n_samples, ...)
-            Features of the rows.
+            Features of the samples.
         y : label histogram of shape (n_samples, n_classes)
             Anything `check_counts` takes. Named labels meet the estimator's classes by name.
         cost_matrix : array-like or frame of shape (n_classes, n_decisions), optional
@@ -485,7 +485,7 @@ def intervals(
 ) -> list[NDArray]:
     """Intervals of the risks and of the differences from the reference, (n_models, 2).
 
-    Over the rows of one split, or over several splits.
+    Over the samples of one split, or over several splits.
     """
     if len(models[0]) == 1:
         alone = [model[0] for model in models]

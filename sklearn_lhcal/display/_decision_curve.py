@@ -34,17 +34,17 @@ _BELOW = 0.15
 class DecisionCurveDisplay(Display):
     """Decision curves: the net benefit of acting on predictions, against the threshold.
 
-    Make it with `from_predictions` or `from_estimator`. To act on all rows whose probability of a
-    class is t or more means that a false alarm weighs t/(1 − t) missed cases. The curve of a model
-    shows the net benefit at each such t, see `net_benefit`. Two policies need no model: to act on
-    every row, or on none. The net benefit of acting on none is 0. A model is useful where it lies
-    above both. Only thresholds that somebody would choose matter.
+    Make it with `from_predictions` or `from_estimator`. To act on all samples whose probability of
+    a class is t or more means that a false alarm weighs t/(1 − t) missed cases. The curve of a
+    model shows the net benefit at each such t, see `net_benefit`. Two policies need no model: to
+    act on every sample, or on none. The net benefit of acting on none is 0. A model is useful where
+    it lies above both. Only thresholds that somebody would choose matter.
 
-    **Intervals.** A band is Student's interval at each threshold: the benefit of a row is a number,
-    and its mean has a standard error. Rows are independent, or groups of rows; the raters of a row
-    need not be. With `Annotations` it is the interval of `confidence_interval`, for new raters too.
-    `plot_differences` shows net benefit less that of acting on every row, or of
-    another model. The rows are the same, and what both share cancels. A band holds at each
+    **Intervals.** A band is Student's interval at each threshold: the benefit of a sample is a
+    number, and its mean has a standard error. Samples are independent, or groups of samples; the
+    raters of a sample need not be. With `Annotations` it is the interval of `confidence_interval`,
+    for new raters too. `plot_differences` shows net benefit less that of acting on every sample, or
+    of another model. The samples are the same, and what both share cancels. A band holds at each
     threshold, not at all of them at once: read it off at a threshold that was chosen beforehand.
 
     Parameters
@@ -54,15 +54,15 @@ class DecisionCurveDisplay(Display):
     thresholds : array-like of shape (n_points,)
         Thresholds: probabilities at or above which one acts.
     net_benefit : array-like of shape (n_models, n_points)
-        In true alarms a row.
+        In true alarms per sample.
     interval : array-like of shape (n_models, n_points, 2)
         Ends of the intervals.
     difference, difference_interval : array-like of shape (n_models, n_points[, 2])
         Net benefit less that of the reference, and its intervals.
     treat_all : array-like of shape (n_points,)
-        Net benefit of acting on every row.
+        Net benefit of acting on every sample.
     reference : str, optional
-        What differences are taken from; None: acting on every row.
+        What differences are taken from; None: acting on every sample.
     confidence_level : float, default=0.95
         Level of the intervals.
     class_name : object, optional
@@ -75,7 +75,7 @@ class DecisionCurveDisplay(Display):
     bands_ : list of matplotlib PolyCollection
         The intervals.
     all_, none_ : matplotlib Line2D
-        Acting on every row, and on none.
+        Acting on every sample, and on none.
     ax_ : matplotlib Axes
     figure_ : matplotlib Figure
     legend_ : matplotlib Legend
@@ -132,20 +132,21 @@ class DecisionCurveDisplay(Display):
         Parameters
         ----------
         y : label histogram of shape (n_samples, n_classes)
-            Anything `check_counts` takes; one rater a row is enough.
+            Anything `check_counts` takes; one rater per sample is enough.
         predictions : dict, or array-like of shape (n_samples, n_classes) or (n_samples,)
             Class probabilities, or distributions, of each model by its name; a 1-D array holds
             those of the second of two classes. An array is that of one model.
         class_index : int or class name, optional
             The class that calls for acting, as in `net_benefit`. None: the second of two.
         thresholds : array-like of shape (n_points,), optional
-            At least 0 and below 1, ascending. None: .01, .02, …, .99.
+            At least 0 and below 1, ascending. None: 0.01, 0.02, …, 0.99.
         reference : str, optional
-            The model that differences are taken from. None: acting on every row.
+            The model that differences are taken from. None: acting on every sample.
         sample_weight : array-like of shape (n_samples,), optional
-            Weights of the rows; only their ratios matter.
+            Weights of the samples; only their ratios matter.
         groups : array-like of shape (n_samples,), optional
-            Rows of one group (one patient, say) may depend on each other. Groups are independent.
+            Samples of one group (one patient, say) may depend on each other. Groups are
+            independent.
         raters : {"random", "fixed"}, optional
             Whether intervals are for new raters, which needs `Annotations`, or for these. None:
             "random" with `Annotations`, "fixed" with all else. See `confidence_interval`.
@@ -164,8 +165,8 @@ class DecisionCurveDisplay(Display):
         ------
         ValueError
             Thresholds outside [0, 1) or not ascending, an unknown class or reference, fewer than
-            two rows or groups, `confidence_level` outside (0, 1), and whatever `check_counts` and
-            `check_proba` refuse.
+            two samples or groups, `confidence_level` outside (0, 1), and whatever `check_counts`
+            and `check_proba` refuse.
         """
         models = models_of(predictions)
         names = list(models)
@@ -203,7 +204,7 @@ class DecisionCurveDisplay(Display):
         ----------
         estimator : fitted classifier, or dict of these by name
         X : array-like of shape (n_samples, ...)
-            Features of the rows.
+            Features of the samples.
         y : label histogram of shape (n_samples, n_classes)
             Anything `check_counts` takes. Named labels meet the estimator's classes by name. A
             class that the estimator never saw has probability 0.
@@ -238,7 +239,7 @@ class DecisionCurveDisplay(Display):
     def plot(
         self, ax: "Axes | None" = None, *, line_kwargs: Styles = None, band_kwargs: Styles = None
     ) -> Self:
-        """Draw the net benefit of the models, of acting on every row, and on none.
+        """Draw the net benefit of the models, of acting on every sample, and on none.
 
         Parameters
         ----------
@@ -261,7 +262,7 @@ class DecisionCurveDisplay(Display):
         self.none_ = self.ax_.axhline(0, label="act on none", **DOTTED)
         top = 1.08 * max(self.net_benefit.max(), self.treat_all.max(), 1e-6)
         self.ax_.set_ylim(-_BELOW * top, top)
-        self.ax_.set_ylabel("Net benefit (true alarms a row)")
+        self.ax_.set_ylabel("Net benefit (true alarms per sample)")
         self.legend_ = draw_legend(self.ax_, f"{self._level} intervals")
         return self
 
@@ -287,7 +288,7 @@ class DecisionCurveDisplay(Display):
         self._draw(self.difference, self.difference_interval, shown, line_kwargs, band_kwargs)
         what = self.reference or "acting on all"
         self.none_ = self.ax_.axhline(0, label=what, **DOTTED)
-        self.ax_.set_ylabel(f"Net benefit less that of {what}\n(true alarms a row)")
+        self.ax_.set_ylabel(f"Net benefit less that of {what}\n(true alarms per sample)")
         # where one acts on all, false alarms at high thresholds would fill the figure
         reach = max(self.net_benefit.max(), 1e-6)
         ends = np.clip(self.difference_interval[list(shown)], -reach, reach)

@@ -47,17 +47,18 @@ class EpistemicGainDisplay(Display):
 
     Make it with `from_estimator`, `from_labels` or `from_predictions`. A good estimate rises
     together with the gain; a calibrated one lies on it. The strip below shows, on a logarithmic
-    scale, how many rows are in each bin.
+    scale, how many samples are in each bin.
 
     **Bands.** For one run the band is Student's interval for the mean gain of the bin, from the
-    spread of the gain within the bin. One row of the average spread is added, so that a bin in
+    spread of the gain within the bin. One sample of the average spread is added, so that a bin in
     which nothing is gained has a band too. For several runs (such as random seeds) lines are means
     over the runs, and bands are Student's intervals for these means: other seeds, other data.
 
-    **Raters.** The gain of a row is the mean of the gains by each of its labels. With `Annotations`
-    the band is therefore for new rows and new raters: what raters share is added to the variance of
-    the bin, as in `confidence_interval`, with degrees of freedom by Satterthwaite. Gains that are
-    given as numbers do not say who labelled, and their bands are for these raters.
+    **Raters.** The gain of a sample is the mean of the gains by each of its labels. With
+    `Annotations` the band is therefore for new samples and new raters: what raters share is added
+    to the variance of the bin, as in `confidence_interval`, with degrees of freedom by
+    Satterthwaite. Gains that are given as numbers do not say who labelled, and their bands are for
+    these raters.
 
     Parameters
     ----------
@@ -69,7 +70,7 @@ class EpistemicGainDisplay(Display):
     interval : array-like of shape (n_bins, 2), optional
         Interval for the mean gain, of one run.
     bin_counts : array-like of shape (n_bins,), optional
-        Number of rows in each bin, of all runs together.
+        Number of samples in each bin, of all runs together.
     confidence_level : float, default=0.95
         Level of the intervals.
     name : str, optional
@@ -82,7 +83,7 @@ class EpistemicGainDisplay(Display):
     gain_band_, uncertainty_band_, calibrated_band_ : matplotlib PolyCollection or None
         Intervals; None where there are none.
     histogram_ : matplotlib StepPatch or None
-        Rows in each bin.
+        Samples in each bin.
     ax_ : matplotlib Axes
     figure_ : matplotlib Figure
     legend_ : matplotlib Legend
@@ -137,12 +138,12 @@ class EpistemicGainDisplay(Display):
         calibrated : array-like of shape (n_samples,), or list of such, optional
             The calibrated estimate.
         groups : array-like of shape (n_samples,), optional
-            Rows of one group (one patient, say) are dependent: intervals take them together. For
+            Samples of one group (one patient, say) are dependent: intervals take them together. For
             one run; the bands of several are intervals over runs.
         n_bins : int or array-like of shape (n_edges,), default=20
             Number of bins, or their edges.
         strategy : {"uniform", "quantile"}, default="quantile"
-            Bins of equal width on [0, 1], or with equal numbers of rows.
+            Bins of equal width on [0, 1], or with equal numbers of samples.
         confidence_level : float, default=0.95
             Level of the intervals.
         name : str, optional
@@ -160,11 +161,13 @@ class EpistemicGainDisplay(Display):
         ------
         ValueError
             `confidence_level` outside (0, 1), lengths or numbers of runs that differ, pandas
-            objects whose rows are in different orders, runs with different numbers of bins, groups
-            for several runs.
+            objects whose samples are in different orders, runs with different numbers of bins,
+            groups for several runs.
         """
         if gain is None or uncertainty is None:
-            raise ValueError("gain and uncertainty must hold a number a row; one of them is None.")
+            raise ValueError(
+                "gain and uncertainty must hold a number per row; one of them is None."
+            )
         given: list[Any] = [a for a in (gain, uncertainty, calibrated) if a is not None]
         several = _are_runs(gain)
         if not several:
@@ -285,7 +288,7 @@ class EpistemicGainDisplay(Display):
             The estimate is its `distributions.predict_epistemic`. For `EpistemicCalibration` it is
             the estimate before calibration; the calibrated one is drawn too.
         X : array-like of shape (n_samples, ...)
-            Features of the rows.
+            Features of the samples.
         y : label histogram of shape (n_samples, n_classes)
             Anything `check_counts` takes. Named labels meet the estimator's classes by name.
         reference_prediction : array-like of shape (n_samples,)
@@ -344,7 +347,7 @@ class EpistemicGainDisplay(Display):
         gain_kwargs, uncertainty_kwargs, calibrated_kwargs : dict, optional
             Passed on to matplotlib's `plot`: the three lines.
         band_kwargs, histogram_kwargs : dict, optional
-            Passed on to matplotlib's `fill_between` (bands) and `stairs` (rows in each bin).
+            Passed on to matplotlib's `fill_between` (bands) and `stairs` (samples in each bin).
 
         Returns
         -------
@@ -410,5 +413,5 @@ def _are_runs(gain) -> bool:
     check_values(gain, "gain")
     no_rows = isinstance(gain, (dict, str, bytes)) or getattr(gain, "ndim", 1) == 0
     if no_rows or not hasattr(gain, "__len__") or not len(gain):
-        raise ValueError(f"gain must have one row at least, got {type(gain).__name__}.")
+        raise ValueError(f"gain must have one sample at least, got {type(gain).__name__}.")
     return np.ndim(next(iter(gain))) == 1

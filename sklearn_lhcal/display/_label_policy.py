@@ -1,4 +1,4 @@
-"""The price of a label: what labels and decisions cost together, against the price."""
+"""What labels and decisions cost together, against the cost of a label."""
 
 from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, Any, Self
@@ -27,44 +27,44 @@ if TYPE_CHECKING:
 
 @dataclass(eq=False, repr=False)
 class LabelPolicyDisplay(Display):
-    """What labels and decisions cost together, against the price of a label.
+    """What labels and decisions cost together, against the cost of a label.
 
-    Make it with `from_predictions` or `from_estimator`. It replays the labels of rows that have
+    Make it with `from_predictions` or `from_estimator`. It replays the labels of samples that have
     many. Labels are drawn one after the other, and after each a rule says whether to ask for the
-    next or to decide. The votes that were not drawn say what the decision costs. Three rules are
+    next or to decide. The labels that were not drawn say what the decision costs. Three rules are
     compared at each price. Optimal stopping is `label_policy`, which knows only the price and the
-    distribution of these rows. The second rule is the best fixed number of labels a row. The third
-    asks on while the entropy is above the best threshold. Number and threshold are tuned on other
-    rows: each fifth of the rows, or of their groups, gets those of least total cost on the other
-    four. So the two rules learn from replayed labels, and optimal stopping from none. Grey lines
-    are fixed numbers of labels; their slope is that number.
+    distribution of these samples. The second rule is the best fixed number of labels per sample.
+    The third asks on while the entropy is above the best threshold. Number and threshold are tuned
+    on other samples: each fifth of the samples, or of their groups, gets those of least total cost
+    on the other four. So the two rules learn from replayed labels, and optimal stopping from none.
+    Grey lines are fixed numbers of labels; their slope is that number.
 
-    **Intervals.** A row is one unit: its total cost is averaged over the replays. The bands are
-    Student's intervals for the mean over rows, or groups of rows. `plot_differences` shows the
-    total cost of the rules less that of optimal stopping, so that what they share cancels.
+    **Intervals.** A sample is one unit: its total cost is averaged over the replays. The bands are
+    Student's intervals for the mean over samples, or groups of samples. `plot_differences` shows
+    the total cost of the rules less that of optimal stopping, so that what they share cancels.
 
-    **Raters.** With `Annotations` the bands hold for new rows and new raters. The variance is
+    **Raters.** With `Annotations` the bands hold for new samples and new raters. The variance is
     ``rows + max(raters − cells, 0)``, as in `confidence_interval`. The last two are jackknives of
-    the total cost of a row, without each rater and without each single label. That cost is the mean
-    over all orders of the labels that are left, which needs no replays. The rules stay as they were
-    chosen. A row is left out where no more than `horizon` labels are left.
+    the total cost of a sample, without each rater and without each single label. That cost is the
+    mean over all orders of the labels that are left, which needs no replays. The rules stay as they
+    were chosen. A sample is left out where no more than `horizon` labels are left.
 
     Parameters
     ----------
     prices : array-like of shape (n_prices,)
-        Price of one label in the unit of the costs.
+        Cost of one label in the unit of the costs.
     names : list of str
         The three rules.
     total_cost : array-like of shape (3, n_prices)
-        Mean cost of a row, labels and decision, by rule.
+        Mean cost of a sample, labels and decision, by rule.
     interval : array-like of shape (3, n_prices, 2)
         Ends of the intervals.
     difference, difference_interval : array-like of shape (3, n_prices[, 2])
         Total cost less that of optimal stopping, and its intervals.
     n_labels : array-like of shape (3, n_prices)
-        Labels a row.
+        Labels a sample.
     fixed_cost : array-like of shape (horizon + 1, n_prices)
-        Total cost of 0, 1, … labels for every row.
+        Total cost of 0, 1, … labels for every sample.
     confidence_level : float, default=0.95
         Level of the intervals.
 
@@ -129,35 +129,36 @@ class LabelPolicyDisplay(Display):
         ax: "Axes | None" = None,
         **plot_kwargs: Any,
     ) -> Self:
-        """Replay the labels of rows, from a predictive distribution and label histograms.
+        """Replay the labels of samples, from a predictive distribution and label histograms.
 
         Parameters
         ----------
         y : label histogram of shape (n_samples, n_classes)
-            Anything `check_counts` takes. Rows with `horizon` raters or fewer are left out. Known
-            probabilities give both the labels drawn and the costs of decisions.
+            Anything `check_counts` takes. Samples with `horizon` raters or fewer are left out.
+            Known probabilities give both the labels drawn and the costs of decisions.
         prediction : Distribution
-            A batch of n_samples rows, before any label.
+            A batch of n_samples samples, before any label.
         cost_matrix : array-like or frame of shape (n_classes, n_decisions)
-            As in `sklearn_lhcal.metrics.bayes_decision`, for all rows, or, as an array of shape
+            As in `sklearn_lhcal.metrics.bayes_decision`, for all samples, or, as an array of shape
             (n_samples, n_classes, n_decisions), for each.
         prices : array-like of shape (n_prices,), optional
-            At least 0, ascending. None: 25, from 0 to what one label is worth to one row in twenty.
+            At least 0, ascending. None: 25, from 0 to what one label is worth to one sample in
+            twenty.
         horizon : int, default=4
-            Most labels of a row.
+            Most labels of a sample.
         n_replays : int, default=20
             How often labels are drawn.
         sample_weight : array-like of shape (n_samples,), optional
-            Weights of the rows; only their ratios matter.
+            Weights of the samples; only their ratios matter.
         groups : array-like of shape (n_samples,), optional
-            Rows of one group may depend on each other. Groups are independent.
+            Samples of one group may depend on each other. Groups are independent.
         raters : {"random", "fixed"}, optional
             Whether intervals are for new raters, which needs `Annotations`, or for these. None:
             "random" with `Annotations`, "fixed" with all else. See `confidence_interval`.
         confidence_level : float, default=0.95
             Level of the intervals.
         random_state : int, RandomState instance or None, default=None
-            Decides which labels are drawn, and which rows are tuned on together.
+            Decides which labels are drawn, and which samples are tuned on together.
         ax : matplotlib Axes, optional
             Where to draw; None makes a figure.
         **plot_kwargs
@@ -170,11 +171,11 @@ class LabelPolicyDisplay(Display):
         Raises
         ------
         ValueError
-            No row with more than `horizon` raters, prices that are negative or not ascending, costs
-            of another number of rows, a distribution to which one label is worth nothing where
-            `prices` is None, and whatever `label_policy` and `check_counts` refuse. Where raters
-            are random: labels without raters, fewer than three raters, and a rater without whom no
-            row has more than `horizon` labels.
+            No sample with more than `horizon` raters, prices that are negative or not ascending,
+            costs of another number of samples, a distribution to which one label is worth nothing
+            where `prices` is None, and whatever `label_policy` and `check_counts` refuse. Where
+            raters are random: labels without raters, fewer than three raters, and a rater without
+            whom no sample has more than `horizon` labels.
 
         Warns
         -----
@@ -205,7 +206,7 @@ class LabelPolicyDisplay(Display):
         cost_matrix: CostsOfRows,
         **kwargs: Any,
     ) -> Self:
-        """Replay the labels of rows, from a fitted classifier and label histograms.
+        """Replay the labels of samples, from a fitted classifier and label histograms.
 
         Parameters
         ----------
@@ -213,7 +214,7 @@ class LabelPolicyDisplay(Display):
             Its predictive distribution is used, through pipelines and searches: that of
             `AlphaCalibration` around any classifier, say.
         X : array-like of shape (n_samples, ...)
-            Features of the rows.
+            Features of the samples.
         y : label histogram of shape (n_samples, n_classes)
             Anything `check_counts` takes. Named labels meet the estimator's classes by name.
         cost_matrix : array-like, frame or callable
@@ -243,7 +244,7 @@ class LabelPolicyDisplay(Display):
         band_kwargs: Styles = None,
         fixed_kwargs: dict | None = None,
     ) -> Self:
-        """Draw the total cost of the rules against the price of a label.
+        """Draw the total cost of the rules against the cost of a label.
 
         Parameters
         ----------
@@ -267,14 +268,14 @@ class LabelPolicyDisplay(Display):
             style = styled(fixed_kwargs, color="0.7", linewidth=0.8, zorder=1)
             self.fixed_lines_ += self.ax_.plot(self.prices, cost, **style)
         # the legend names them once
-        self.fixed_lines_[0].set_label(f"0, 1, …, {last} labels for every row")
+        self.fixed_lines_[0].set_label(f"0, 1, …, {last} labels for every sample")
         shown = dict(enumerate(self.names))
         self._draw(self.total_cost, self.interval, shown, line_kwargs, band_kwargs)
-        # dear numbers of labels would fill the figure
+        # expensive numbers of labels would fill the figure
         low, high = self.interval.min(), self.interval.max()
         margin = 0.08 * (high - low)
         self.ax_.set_ylim(low - margin, high + margin)
-        self.ax_.set_ylabel("Total cost of a row (unit of the costs)")
+        self.ax_.set_ylabel("Total cost of a sample (unit of the costs)")
         self.legend_ = draw_legend(self.ax_, f"{self._level} intervals")
         return self
 
@@ -307,5 +308,5 @@ class LabelPolicyDisplay(Display):
     def _draw(self, values, interval, shown, line_kwargs, band_kwargs) -> None:
         curves = (self.prices, values, interval, shown)
         self.lines_, self.bands_ = draw_curves(self.ax_, *curves, line_kwargs, band_kwargs)
-        self.ax_.set(xlabel="Price of a label (unit of the costs)")
+        self.ax_.set(xlabel="Cost of a label (unit of the costs)")
         self.ax_.set_xlim(self.prices[0], self.prices[-1])

@@ -34,10 +34,10 @@ class ReaderDisplay(PredictionDisplay):
     is "one more reader": how often two readers disagree. Below it stands each reader, by how often
     the others disagree with her. The dotted line marks the value of one more reader.
 
-    **Intervals.** Those of the model and of one more reader are for new readers and new rows, see
-    `confidence_interval`. They share rows and readers, so whether they overlap says little. The
-    title gives their difference Δ and its one-sided upper bound. Those of single readers are for
-    these readers and new rows, and hold for all of them together.
+    **Intervals.** Those of the model and of one more reader are for new readers and new samples,
+    see `confidence_interval`. They share samples and readers, so whether they overlap says little.
+    The title gives their difference Δ and its one-sided upper bound. Those of single readers are
+    for these readers and new samples, and hold for all of them together.
 
     Parameters
     ----------
@@ -126,7 +126,7 @@ class ReaderDisplay(PredictionDisplay):
         Parameters
         ----------
         y : Annotations of shape (n_samples, n_classes)
-            Rows with two readers or more count.
+            Samples with two readers or more count.
         prediction : array-like of shape (n_samples,) or (n_samples, n_classes), or Distribution
             As in `sklearn_lhcal.metrics.reader_comparison`.
         distance, sample_weight, groups, raters, confidence_level, n_blocks, random_state
@@ -169,7 +169,7 @@ class ReaderDisplay(PredictionDisplay):
             squares = "steps" if is_ordinal(distance) else "squared distance"
             what = f"Half of the mean {squares} from a reader"
         each = found.readers
-        # from the best on; those who share no rows with others are left out
+        # from the best on; those who share no samples with others are left out
         order = np.argsort(each.error, kind="stable")
         order = order[np.isfinite(each.error[order])]
         return cls(

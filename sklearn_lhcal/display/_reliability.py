@@ -128,7 +128,7 @@ def _drawn_limit(ax) -> float:
 
 
 def _frame(ax, limit: float) -> None:
-    """Equal scales from 0 to `limit`, and room for the strip below 0."""
+    """Equal scales from 0 to `limit`, and space for the histogram below 0."""
     from matplotlib.ticker import MaxNLocator
 
     ticks = MaxNLocator(6, steps=[1, 2, 5, 10]).tick_values(0, limit)
@@ -144,16 +144,17 @@ class ReliabilityDisplay(_BinnedDisplay):
     """Reliability diagram: predicted probability of a class against how often raters name it.
 
     Make it with `from_estimator` or `from_predictions`. A point stands for a bin of predictions. It
-    lies above the diagonal where the class is more frequent than predicted. Bins without rows have
-    no point. The strip below shows, on a logarithmic scale, how many rows are in each bin.
+    lies above the diagonal where the class is more frequent than predicted. Bins without samples
+    have no point. The histogram below shows, on a logarithmic scale, how many samples are in each
+    bin.
 
-    **Intervals.** A bar is an interval for the mean true frequency of the rows in the bin. It holds
-    with the level of that bin, whether or not the prediction is calibrated; the bars of a diagram
-    do not hold all at once. It is Wilson's score interval at an effective number of labels, which
-    follows from the spread of ``μ̂ − z`` between the rows of the bin. Rows are independent. The
-    raters of one row need not be, nor its classes where they are pooled. A bin with few events
-    borrows the spread of the others, so that a bin in which all rows agree has an interval too. A
-    bin with one row has none, and its point is open.
+    **Intervals.** A bar is an interval for the mean true frequency of the samples in the bin. It
+    holds with the level of that bin, whether or not the prediction is calibrated; the bars of a
+    diagram do not hold all at once. It is Wilson's score interval at an effective number of labels,
+    which follows from the spread of ``μ̂ − z`` between the samples of the bin. Samples are
+    independent. The raters of one sample need not be, nor its classes where they are pooled. A bin
+    with few events borrows the spread of the others, so that a bin in which all samples agree has
+    an interval too. A bin with one sample has none, and its point is open.
 
     Parameters
     ----------
@@ -162,8 +163,8 @@ class ReliabilityDisplay(_BinnedDisplay):
     interval : array-like of shape (n_bins, 2)
         Ends of the interval for the frequency; NaN where there is none.
     bin_counts : array-like of shape (n_bins,)
-        Number of predicted probabilities in each bin. A row counts once, or K times where classes
-        are pooled.
+        Number of predicted probabilities in each bin. A sample counts once, or K times where
+        classes are pooled.
     edges : array-like of shape (n_bins + 1,)
         Edges of the bins, probabilities.
     confidence_level : float, default=0.95
@@ -190,7 +191,7 @@ class ReliabilityDisplay(_BinnedDisplay):
     reference_ : matplotlib Line2D
         The diagonal of perfect calibration.
     ax_, histogram_ax_ : matplotlib Axes
-        The diagram, and the strip below it.
+        The diagram, and the histogram of bin counts below it.
     figure_ : matplotlib Figure
     legend_ : matplotlib Legend
 
@@ -260,7 +261,7 @@ class ReliabilityDisplay(_BinnedDisplay):
         class_index : int or class name, optional
             The class to look at: its name, or its column number in the prediction where names are
             no numbers. With the classes 0 and 1, or no names, 1 gives the usual diagram of the
-            positive class. None pools all classes: each row counts K times.
+            positive class. None pools all classes: each sample counts K times.
         distance : "ordinal", optional
             Cumulative reliability of classes with an order: the probability of a class or any
             before it. The last class, of which that is certain, is left out.
@@ -268,9 +269,9 @@ class ReliabilityDisplay(_BinnedDisplay):
             Names of the columns of a bare array. Labels are matched with them by name. None: the
             names of y, which must be sorted, else the column numbers.
         sample_weight : array-like of shape (n_samples,), optional
-            Weights of the rows; only their ratios matter.
+            Weights of the samples; only their ratios matter.
         groups : array-like of shape (n_samples,), optional
-            Rows of one group (one patient, say) are dependent: intervals take them together.
+            Samples of one group (one patient, say) are dependent: intervals take them together.
         raters : {"random", "fixed"}, optional
             Whether intervals are for new raters, which needs `Annotations`, or for these. None:
             "random" with `Annotations`, else "fixed", as in `confidence_interval`.
@@ -319,14 +320,14 @@ class ReliabilityDisplay(_BinnedDisplay):
 class DisagreementReliabilityDisplay(_BinnedDisplay):
     """Reliability diagram of disagreement: how often two raters disagree, against its prediction.
 
-    Make it with `from_estimator` or `from_predictions`. A point stands for a bin of rows. It lies
-    above the diagonal where raters disagree more than predicted. Bins without rows have no point.
-    The strip below shows, on a logarithmic scale, how many rows are in each bin. Rows with fewer
-    than two raters are left out.
+    Make it with `from_estimator` or `from_predictions`. A point stands for a bin of samples. It
+    lies above the diagonal where raters disagree more than predicted. Bins without samples have no
+    point. The histogram below shows, on a logarithmic scale, how many samples are in each bin.
+    Samples with fewer than two raters are left out.
 
-    **Intervals.** A bar is an interval for the mean true disagreement of the rows in the bin. It is
-    made as `ReliabilityDisplay` says, from the spread of ``d − φ̂`` between rows. Here d is the
-    share of the row's pairs of raters that disagree, and φ̂ its prediction.
+    **Intervals.** A bar is an interval for the mean true disagreement of the samples in the bin. It
+    is made as `ReliabilityDisplay` says, from the spread of ``d − φ̂`` between samples. Here d is
+    the share of the sample's pairs of raters that disagree, and φ̂ its prediction.
 
     Parameters
     ----------
@@ -336,7 +337,7 @@ class DisagreementReliabilityDisplay(_BinnedDisplay):
     interval : array-like of shape (n_bins, 2)
         Ends of the interval for the rate; NaN where there is none.
     bin_counts : array-like of shape (n_bins,)
-        Number of rows in each bin.
+        Number of samples in each bin.
     edges : array-like of shape (n_bins + 1,)
         Edges of the bins, probabilities.
     confidence_level : float, default=0.95
@@ -359,11 +360,11 @@ class DisagreementReliabilityDisplay(_BinnedDisplay):
     errorbar_ : matplotlib ErrorbarContainer
         The intervals.
     histogram_ : matplotlib StepPatch
-        The numbers of rows, drawn on `histogram_ax_`.
+        The numbers of samples, drawn on `histogram_ax_`.
     reference_ : matplotlib Line2D
         The diagonal of perfect calibration.
     ax_, histogram_ax_ : matplotlib Axes
-        The diagram, and the strip below it.
+        The diagram, and the histogram of bin counts below it.
     figure_ : matplotlib Figure
     legend_ : matplotlib Legend
 
@@ -426,7 +427,7 @@ class DisagreementReliabilityDisplay(_BinnedDisplay):
         Parameters
         ----------
         y : label histogram of shape (n_samples, n_classes)
-            Anything `check_counts` takes; rows with one rater are left out.
+            Anything `check_counts` takes; samples with one rater are left out.
         prediction : Distribution, or array-like of shape (n_samples, n_classes) or (n_samples,)
             Its `disagreement()` is shown. Class probabilities z stand for a point mass,
             ``φ̂ = 1 − Σz²``.
@@ -434,16 +435,16 @@ class DisagreementReliabilityDisplay(_BinnedDisplay):
             How far classes are apart. Shown is then the mean squared distance of two raters: for
             "ordinal" the steps between them.
         sample_weight : array-like of shape (n_samples,), optional
-            Weights of the rows; only their ratios matter.
+            Weights of the samples; only their ratios matter.
         groups : array-like of shape (n_samples,), optional
-            Rows of one group (one patient, say) are dependent: intervals take them together.
+            Samples of one group (one patient, say) are dependent: intervals take them together.
         raters : {"random", "fixed"}, optional
             Whether intervals are for new raters, which needs `Annotations`, or for these. None:
             "random" with `Annotations`, else "fixed", as in `confidence_interval`.
         n_bins : int or array-like of shape (n_edges,), default=15
             Number of bins, or their edges.
         strategy : {"uniform", "quantile"}, default="uniform"
-            Bins of equal width on [0, 1], or of equal numbers of rows.
+            Bins of equal width on [0, 1], or of equal numbers of samples.
         confidence_level : float, default=0.95
             Level of the intervals.
         name : str, optional
@@ -460,9 +461,9 @@ class DisagreementReliabilityDisplay(_BinnedDisplay):
         Raises
         ------
         ValueError
-            No row with two raters and a positive weight, `confidence_level` outside (0, 1), fewer
-            than four raters where they are random, and whatever `check_counts` and `check_proba`
-            refuse.
+            No sample with two raters and a positive weight, `confidence_level` outside (0, 1),
+            fewer than four raters where they are random, and whatever `check_counts` and
+            `check_proba` refuse.
         """
         curve = reliability_curve(
             y,

@@ -1,4 +1,4 @@
-"""Who needs a second opinion: what one more label of the rows referred first is worth."""
+"""Who needs a second opinion: what one more label of the samples referred first is worth."""
 
 from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, Any, Self
@@ -16,51 +16,51 @@ if TYPE_CHECKING:
 
 _EXPECTED = "expected gain"
 _GAIN = "Drop of the epistemic loss (squared probability)"
-_SHARE = "Share of the gain of referring every row"
+_SHARE = "Share of the gain of referring every sample"
 
 
 @dataclass(eq=False, repr=False)
 class SecondOpinionDisplay(Display):
     """Who needs a second opinion: what one more label is worth, by the fraction of rows given one.
 
-    Make it with `from_estimator` or `from_predictions`. Rows are referred to a second rater in the
-    order of a rule. The gain of a row is the drop of its epistemic loss ``‖Q − z‖²`` when the
-    distribution learns the new label. It is averaged over all rows; those that are not referred
-    gain nothing. Two curves show it. The dashed one is what the distribution expects, the mean of
-    `second_opinion_value`. The solid one is what the raters' labels say, without bias. A good rule
-    rises early. The two curves agree where the distribution is as uncertain as it should be.
-    Referring at random gains along the straight line.
+    Make it with `from_estimator` or `from_predictions`. Samples are referred to a second rater in
+    the order of a rule. The gain of a sample is the drop of its epistemic loss ``‖Q − z‖²`` when
+    the distribution learns the new label. It is averaged over all samples; those that are not
+    referred gain nothing. Two curves show it. The dashed one is what the distribution expects, the
+    mean of `second_opinion_value`. The solid one is what the raters' labels say, without bias. A
+    good rule rises early. The two curves agree where the distribution is as uncertain as it should
+    be. Referring at random gains along the straight line.
 
     **Realised gain.** It is the estimate of `epistemic_loss` less that of
-    `posterior_epistemic_loss`, both unbiased. Rows with fewer than two raters are left out, of the
-    expected gain too. Rows of equal priority are referred in random order; the curves show the mean
-    over these orders.
+    `posterior_epistemic_loss`, both unbiased. Samples with fewer than two raters are left out, of
+    the expected gain too. Samples of equal priority are referred in random order; the curves show
+    the mean over these orders.
 
-    **Intervals.** A band shows, at each fraction, an interval for the mean true gain of rows
-    predicted as these were. Rows are independent. The gain at one fraction is a sum over rows, ``Σ
-    a_i g_i / n``, with a_i = 1 where row i is referred. Its standard error is ``√(Σ a_i² r_i²) /
-    n``. The noise is the residual r of the realised gains g on the expected ones v, ``r = g −
-    v·Σgv/Σv²``. Student's quantile has ``2 (Σ a²r²)² / Σ a⁴r⁴`` degrees of freedom, because few
-    rows may carry most of the variance. For shares, which are ratios, a_i less the share takes the
-    place of a_i (delta method). The bands of shares are too wide where the gain of all rows is
-    hardly known. They are too narrow where the share comes near 1 and depends on the few late rows
-    that gain anything.
+    **Intervals.** A band shows, at each fraction, an interval for the mean true gain of samples
+    predicted as these were. Samples are independent. The gain at one fraction is a sum over
+    samples, ``Σ a_i g_i / n``, with a_i = 1 where sample i is referred. Its standard error is ``√(Σ
+    a_i² r_i²) / n``. The noise is the residual r of the realised gains g on the expected ones v,
+    ``r = g − v·Σgv/Σv²``. Student's quantile has ``2 (Σ a²r²)² / Σ a⁴r⁴`` degrees of freedom,
+    because few samples may carry most of the variance. For shares, which are ratios, a_i minus the
+    share takes the place of a_i (delta method). The bands of shares are too wide where the gain of
+    all samples is hardly known. They are too narrow where the share comes near 1 and depends on the
+    few late samples that gain anything.
 
-    **Raters.** With `Annotations` the band holds for new rows and new raters. Its variance is
-    ``rows + max(raters − cells, 0)``, as that of `confidence_interval`. The rows are those squares.
-    The others are jackknives of the same sum, without each rater and without each single label. The
-    order of the rows stays, because it depends on the predictions alone. A row that is left with
-    one rater is left out. The gain of a row is evaluated once more for each different label that it
-    has, and each fraction sums over all labels. Degrees of freedom follow Satterthwaite, no fewer
-    than the least of both. Raters are taken as exchangeable. Counts do not say who spoke: their
-    band is for these raters and new rows.
+    **Raters.** With `Annotations` the band holds for new samples and new raters. Its variance is
+    ``rows + max(raters − cells, 0)``, as that of `confidence_interval`. The samples are those
+    squares. The others are jackknives of the same sum, without each rater and without each single
+    label. The order of the samples stays, because it depends on the predictions alone. A sample
+    that is left with one rater is left out. The gain of a sample is evaluated once more for each
+    different label that it has, and each fraction sums over all labels. Degrees of freedom follow
+    Satterthwaite, no fewer than the least of both. Raters are taken as exchangeable. Counts do not
+    say who spoke: their band is for these raters and new samples.
 
     Parameters
     ----------
     fraction : array-like of shape (n_points,)
-        Fraction of the rows (of their weight) that is referred, from 0 to 1.
+        Fraction of the samples (of their weight) that is referred, from 0 to 1.
     expected_gain, realised_gain : array-like of shape (n_points,)
-        Gain per row in squared probability, summed over classes; or shares of the last values.
+        Gain per sample in squared probability, summed over classes; or shares of the last values.
     standard_error : array-like of shape (n_points,)
         Standard error of the realised gain, in its unit.
     interval : array-like of shape (n_points, 2)
@@ -88,13 +88,13 @@ class SecondOpinionDisplay(Display):
 
     See Also
     --------
-    sklearn_lhcal.distributions.second_opinion_value : The expected gain of each row.
+    sklearn_lhcal.distributions.second_opinion_value : The expected gain of each sample.
     sklearn_lhcal.metrics.posterior_epistemic_loss : The epistemic loss after one more label for
-        every row.
+        every sample.
 
     Examples
     --------
-    Entropy refers rows on which raters are known to be split. One more label hardly helps them:
+    Entropy refers samples on which raters are known to be split. One more label hardly helps them:
 
     >>> import numpy as np
     >>> from sklearn_lhcal.datasets import make_label_histograms
@@ -143,9 +143,9 @@ class SecondOpinionDisplay(Display):
         Parameters
         ----------
         y : label histogram of shape (n_samples, n_classes)
-            Anything `check_counts` takes; rows with fewer than two raters are left out.
+            Anything `check_counts` takes; samples with fewer than two raters are left out.
         prediction : Distribution
-            A batch of n_samples rows, before the second opinion. Class probabilities are not
+            A batch of n_samples samples, before the second opinion. Class probabilities are not
             enough: no label moves them.
         rule : {"second_opinion_value", "entropy", "disagreement"} or array-like, \
 default="second_opinion_value"
@@ -153,13 +153,13 @@ default="second_opinion_value"
             of the mean, the predicted disagreement of two raters, or your own priorities, of shape
             (n_samples,).
         normalize : bool, default=False
-            False: gains in squared probability per row, which can be compared between models and
-            with each other. True: shares of the gain of referring every row, each curve divided by
-            its last value. Shares hide whether that gain is the expected one.
+            False: gains in squared probability per sample, which can be compared between models and
+            with each other. True: shares of the gain of referring every sample, each curve divided
+            by its last value. Shares hide whether that gain is the expected one.
         sample_weight : array-like of shape (n_samples,), optional
-            Weights of the rows; only their ratios matter.
+            Weights of the samples; only their ratios matter.
         groups : array-like of shape (n_samples,), optional
-            Rows of one group (one patient, say) are dependent: intervals take them together.
+            Samples of one group (one patient, say) are dependent: intervals take them together.
         raters : {"random", "fixed"}, optional
             Whether intervals are for new raters, which needs `Annotations`, or for these. None:
             "random" with `Annotations`, "fixed" with all else. See `confidence_interval`.
@@ -181,7 +181,7 @@ default="second_opinion_value"
         Raises
         ------
         ValueError
-            An unknown rule; priorities of another shape, NaN or infinite; no row with two raters
+            An unknown rule; priorities of another shape, NaN or infinite; no sample with two raters
             and a positive weight; a distribution that no label moves, a point mass say; shares of
             a realised gain that is not positive; `confidence_level` outside (0, 1); `n_points`
             below 2; fewer than three raters where they are random, or labels without raters; and
@@ -228,14 +228,14 @@ default="second_opinion_value"
             `AlphaCalibration` around any classifier, or of an ensemble. Other classifiers predict
             point masses, which no label moves.
         X : array-like of shape (n_samples, ...)
-            Features of the rows.
+            Features of the samples.
         y : label histogram of shape (n_samples, n_classes)
             Anything `check_counts` takes. Named labels meet the estimator's classes by name. A
             class that the estimator never saw has probability 0.
         rule : str or array-like of shape (n_samples,), default="second_opinion_value"
             As in `from_predictions`.
         sample_weight : array-like of shape (n_samples,), optional
-            Weights of the rows; only their ratios matter.
+            Weights of the samples; only their ratios matter.
         name : str, optional
             What the legend calls it; None: the name of the estimator's class, and the rule.
         **kwargs
@@ -321,7 +321,7 @@ default="second_opinion_value"
 def _label(ax, normalize: bool) -> None:
     from matplotlib.ticker import PercentFormatter
 
-    ax.set(xlabel="Rows referred to a second rater", xlim=(0, 1))
+    ax.set(xlabel="Samples referred to a second rater", xlim=(0, 1))
     ax.set_ylabel(_SHARE if normalize else _GAIN)
     ax.xaxis.set_major_formatter(PercentFormatter(1, symbol=" %"))
     if normalize:

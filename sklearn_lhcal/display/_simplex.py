@@ -21,7 +21,7 @@ CORNERS = np.array([[0.0, 0.0], [1.0, 0.0], [0.5, np.sqrt(0.75)]])
 # where the name of a class stands beside its corner: shift in points, and vertical alignment
 _NAMES = [((0, -14), "top"), ((0, -14), "top"), ((0, 4), "bottom")]
 
-# what fewer rows say is not shown
+# what fewer samples say is not shown
 _LEAST_ROWS = 5.0
 
 
@@ -33,7 +33,8 @@ class SimplexCalibrationDisplay(PredictionDisplay):
     ``½ Σ_k |r_k(z) − z_k|`` between a prediction z and the frequencies r(z) observed at it, a
     probability. Arrows lead from z to r(z). Dots are the predictions. On the left r is a kernel
     smooth (Popordanoska, Sayer and Blaschko 2022, eq. 3), on the right the mean over a triangular
-    bin. Nothing is shown where r would rest on fewer than five rows (effectively, for the kernel).
+    bin. Nothing is shown where r would rest on fewer than five samples (effectively, for the
+    kernel).
 
     Parameters
     ----------
@@ -42,13 +43,13 @@ class SimplexCalibrationDisplay(PredictionDisplay):
     points : array-like of shape (n_points, 3)
         Centres of the small triangles at which the kernel smooth is shown.
     kernel_frequencies : array-like of shape (n_points, 3)
-        The smooth there; NaN where it rests on too few rows.
+        The smooth there; NaN where it rests on too few samples.
     bin_centers : array-like of shape (n_bins², 3)
         Centres of the triangular bins.
     bin_frequencies : array-like of shape (n_bins², 3)
-        Frequencies in each bin; NaN where it has too few rows.
+        Frequencies in each bin; NaN where it has too few samples.
     bin_counts : array-like of shape (n_bins²,)
-        Number of rows in each bin.
+        Number of samples in each bin.
     bandwidth : float
         Bandwidth of the kernel.
     class_names : list
@@ -115,8 +116,8 @@ class SimplexCalibrationDisplay(PredictionDisplay):
         which : sequence of three class names or column numbers, optional
             The classes to look at: names, or column numbers where names are no numbers. None: the
             three predicted most often. Where there are more, probabilities are renormalised over
-            the three, labels of others are left out, and a row counts by its share of labels among
-            the three. What is shown is calibrated where the whole prediction is.
+            the three, labels of others are left out, and a sample counts by its share of labels
+            among the three. What is shown is calibrated where the whole prediction is.
         classes : array-like of shape (n_classes,), optional
             As in `ReliabilityDisplay.from_predictions`.
         bandwidth : float or "loo", default=0.05
@@ -125,7 +126,7 @@ class SimplexCalibrationDisplay(PredictionDisplay):
         n_bins : int, default=8
             Intervals on each edge; there are n_bins² triangular bins.
         sample_weight : array-like of shape (n_samples,), optional
-            Weights of the rows; only their ratios matter.
+            Weights of the samples; only their ratios matter.
         ax : matplotlib Axes, array of two Axes or None, default=None
             None makes a figure of two panels; a single Axes gets the kernel estimate alone.
         **plot_kwargs
@@ -138,7 +139,7 @@ class SimplexCalibrationDisplay(PredictionDisplay):
         Raises
         ------
         ValueError
-            Fewer than three classes, unknown or repeated classes, no row with a label among the
+            Fewer than three classes, unknown or repeated classes, no sample with a label among the
             three, a bandwidth or n_bins that is not positive, and whatever `check_counts` and
             `check_proba` refuse.
         """
@@ -243,7 +244,7 @@ def _among(rows: Rows, columns: list[int], shown: list) -> tuple[NDArray, NDArra
     z = rows.z[:, columns]
     keep = (mu.sum(axis=1) > 0) & (z.sum(axis=1) > 1e-12)
     if not keep.any():
-        raise ValueError(f"No row has a label among the classes {shown}.")
+        raise ValueError(f"No sample has a label among the classes {shown}.")
     mu = mu[keep]
     z = z[keep]
     share = mu.sum(axis=1, keepdims=True)
@@ -252,7 +253,7 @@ def _among(rows: Rows, columns: list[int], shown: list) -> tuple[NDArray, NDArra
 
 
 def _kernel(points, z, mu, w, h: float) -> NDArray:
-    """The kernel smooth at the points, NaN where it averages too few rows."""
+    """The kernel smooth at the points, NaN where it averages too few samples."""
     import torch
 
     from .._utils.kernels.smoothing import clipped, smooth_at
@@ -279,7 +280,7 @@ def _bins(z, mu, w, B: int) -> tuple[NDArray, NDArray, NDArray]:
 
 
 def _distance(r, z) -> NDArray:
-    """Total variation distance of the rows, (n,)."""
+    """Total variation distance of the samples, (n,)."""
     return 0.5 * np.abs(r - z).sum(axis=1)
 
 

@@ -1,6 +1,6 @@
 """Distributions over class probabilities: moments, disagreement, uncertainty, and posteriors.
 
-A distribution is a batch of n rows, each of which is a random point of the simplex. It is
+A distribution is a batch of n samples, each of which is a random point of the simplex. It is
 immutable.
 """
 

@@ -11,16 +11,16 @@ from .._utils.simplex import gini
 
 
 def cross_moment(z: Floats, pairs: Floats | None) -> Floats:
-    """zᵀPz of each row, shape (n,); None stands for all pairs of different classes."""
+    """zᵀPz of each sample, shape (n,); None stands for all pairs of different classes."""
     if pairs is None:
         return gini(z)
     return np.einsum("nk,nk->n", z @ pairs, z)
 
 
 def by_blocks(of_rows: Callable[..., Floats], distribution, size: int | None = None) -> Floats:
-    """``of_rows(distribution)`` of blocks of rows, joined: its temporary arrays stay small.
+    """``of_rows(distribution)`` of blocks of samples, joined: its temporary arrays stay small.
 
-    They have so many values a row; None: one for each class.
+    They have so many values a sample; None: one for each class.
     """
     n, K = distribution.shape
     return in_blocks(lambda rows: of_rows(distribution[rows]), n, size or K)

@@ -23,7 +23,7 @@ class Distribution(ABC):
     """A batch of n distributions over class probabilities z, points of the simplex with K corners.
 
     The base of all distributions. It is immutable, and indexing takes rows of it. It may know the
-    names of its `classes`: rows, posteriors and mixtures of it then know them too.
+    names of its `classes`: samples, posteriors and mixtures of it then know them too.
 
     Examples
     --------
@@ -50,7 +50,7 @@ class Distribution(ABC):
         """What one label would tell about z: H(E[z]) − E[H(z)], shape (n,), nats, at least 0.
 
         After `AlphaCalibration` most of it is the spread of the Dirichlet distributions: how far
-        raters agree on a row more than the model knows. What more data would teach the model is
+        raters agree on a sample more than the model knows. What more data would teach the model is
         `member_information`.
         """
 
@@ -81,7 +81,7 @@ class Distribution(ABC):
     @classmethod
     @abstractmethod
     def _joined(cls, batches: list[Self]) -> Self:
-        """One batch of the rows of several of this kind, in order."""
+        """One batch of the samples of several of this kind, in order."""
 
     @abstractmethod
     def _sample(self, n_draws: int, rng: np.random.RandomState) -> Floats:
@@ -89,17 +89,17 @@ class Distribution(ABC):
 
     @abstractmethod
     def _take(self, rows) -> Self:
-        """Some of the rows, without names."""
+        """Some of the samples, without names."""
 
     @abstractmethod
     def _nodes(self, n_nodes: int) -> tuple[Floats, Floats]:
         """What `nodes` returns."""
 
     def __getitem__(self, rows: Selection) -> Self:
-        # scikit-learn takes rows by X[rows, ...]
+        # scikit-learn takes samples by X[samples, ...]
         if isinstance(rows, tuple) and len(rows) == 2 and rows[1] is Ellipsis:
             rows = rows[0]
-        # An integer selects a batch of one row.
+        # An integer selects a batch of one sample.
         if isinstance(rows, (int, np.integer)):
             rows = [int(rows)]
         return self._take(rows)._named(self._classes)
@@ -112,7 +112,7 @@ class Distribution(ABC):
 
     @property
     def shape(self) -> tuple[int, int]:
-        """(n, K), by which scikit-learn sees how many rows there are."""
+        """(n, K), by which scikit-learn sees how many samples there are."""
         return len(self), self.n_classes
 
     @property
@@ -172,7 +172,7 @@ class Distribution(ABC):
 
     @staticmethod
     def concatenate(batches: "list[Distribution]") -> "Distribution":
-        """One batch of the rows of several batches of one kind, in order.
+        """One batch of the samples of several batches of one kind, in order.
 
         All batches must have the same classes. Mixtures must have equal numbers of members.
         """
@@ -199,8 +199,8 @@ class Distribution(ABC):
     def posterior(self, counts: ArrayLike) -> "Distribution":
         """The distribution after more labels.
 
-        `counts` has shape (n, K), and a row may be without labels. Or it holds n 1-D labels: names
-        where the distribution knows its classes, else column numbers.
+        `counts` has shape (n, K), and a sample may be without labels. Or it holds n 1-D labels:
+        names where the distribution knows its classes, else column numbers.
         """
         return self._posterior(self._more_labels(counts))._named(self._classes)
 
@@ -217,7 +217,7 @@ class Distribution(ABC):
         return by_blocks(lambda rows: rows._interval(confidence_level), self)
 
     def _more_labels(self, counts) -> Floats:
-        """Counts of further labels, shape (n, K), float64; a row may have none."""
+        """Counts of further labels, shape (n, K), float64; a sample may have none."""
         labels = read_labels(counts, name="counts", empty_rows=True)
         if labels.known:
             raise ValueError(
@@ -301,8 +301,8 @@ class Distribution(ABC):
     def nodes(self, n_nodes: int = 64) -> tuple[Floats, Floats]:
         """Weighted points z that stand for the distribution, for sums without closed form.
 
-        They depend on nothing but the row, and their mean is that of the distribution. A point mass
-        has one node, and an ensemble its members; others have about `n_nodes`.
+        They depend on nothing but the sample, and their mean is that of the distribution. A point
+        mass has one node, and an ensemble its members; others have about `n_nodes`.
 
         Returns
         -------
@@ -341,7 +341,7 @@ class PointMass(Distribution):
     def of_checked(cls, z: Floats) -> Self:
         """A point mass at probabilities (n, K) that were checked before.
 
-        Checked in float32, their rows need not sum to 1 in float64.
+        Checked in float32, their samples need not sum to 1 in float64.
         """
         return cls.keeping(frozen(z))
 

@@ -30,7 +30,7 @@ class Dirichlet(Distribution):
     Parameters
     ----------
     concentration : array-like of shape (n, K)
-        α, at least 0, with a positive row sum α0.
+        α, at least 0, with a positive sample sum α0.
 
     Examples
     --------
@@ -49,7 +49,7 @@ class Dirichlet(Distribution):
         if not fits or not ((total > 0) & np.isfinite(total)).all():
             raise ValueError(
                 "concentration must have shape (n, K), be finite and at least 0, with positive "
-                "and finite row sums."
+                "and finite sample sums."
             )
         self._z = frozen(alpha / total[:, None])
         self._log_total = frozen(np.log(total))
@@ -74,7 +74,7 @@ class Dirichlet(Distribution):
         log_total = as_floats(log_total, "log_total")
         if log_total.shape not in ((), (1,), (n,)) or not np.isfinite(log_total).all():
             raise ValueError(
-                f"The total (total, log_total) must be one number or one per row, shape ({n},), "
+                f"The total (total, log_total) must be one number or one per sample, shape ({n},), "
                 "and finite."
             )
         return cls.of_checked(z, np.broadcast_to(log_total, n))._named(column_names(proba, "proba"))
@@ -151,7 +151,7 @@ class Dirichlet(Distribution):
         bound = (b + C.max(axis=-2)).min(axis=1)
         # decisions that are never best
         never = b + C.min(axis=-2) > bound[:, None]
-        # (D, 1, K) or (D, n, K), then of each row
+        # (D, 1, K) or (D, n, K), then of each sample
         K = self.n_classes
         D = C.shape[-1]
         C_d = np.ascontiguousarray(np.moveaxis(C, -1, 0)).reshape(D, -1, K)
@@ -285,7 +285,7 @@ def _digamma_minus_log(x):
 
 
 def _few(some: Mask) -> Indices | slice:
-    """The classes that hold in any row, (n, K), where they are few; else all."""
+    """The classes that hold in any sample, (n, K), where they are few; else all."""
     k = np.flatnonzero(some.any(axis=0))
     if 4 * len(k) < some.shape[1]:
         return k

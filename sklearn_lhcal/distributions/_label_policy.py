@@ -1,4 +1,4 @@
-"""What labels are worth in units of cost: when to stop asking, and which rows to ask about."""
+"""What labels are worth in units of cost: when to stop asking, and which samples to ask about."""
 
 import heapq
 from collections.abc import Iterator
@@ -25,7 +25,7 @@ from ._base import Distribution
 
 @dataclass(frozen=True, eq=False, repr=False)
 class LabelPolicy:
-    """When to ask for one more label of a row, and when to decide: what `label_policy` returns.
+    """When to ask for one more label of a sample, and when to decide: what `label_policy` returns.
 
     Labels so far are counts of shape (n, K), or 1-D labels, as in `Distribution.posterior`; None
     stands for no labels yet.
@@ -33,11 +33,11 @@ class LabelPolicy:
     Parameters
     ----------
     distribution : Distribution
-        Before any label, a batch of n rows.
+        Before any label, a batch of n samples.
     price : float or ndarray of shape (n,)
         Of one label, in the unit of the costs.
     expected_cost : ndarray of shape (n,)
-        Total cost to expect of a row before any label: that of its labels and of its decision.
+        Total cost to expect of a sample before any label: that of its labels and of its decision.
     expected_labels : ndarray of shape (n,)
         Number of labels to expect.
     _costs, _levels, _asks
@@ -63,7 +63,7 @@ class LabelPolicy:
 
     @property
     def horizon(self) -> int:
-        """Most labels of a row."""
+        """Most labels of a sample."""
         return len(self._asks)
 
     def __len__(self) -> int:
@@ -73,7 +73,7 @@ class LabelPolicy:
         return f"LabelPolicy(n={len(self)}, horizon={self.horizon})"
 
     def ask(self, counts: ArrayLike | None = None) -> Mask:
-        """Whether to ask for one more label of each row, given its labels so far, shape (n,)."""
+        """Whether to ask for one more label of each sample, given its labels so far, shape (n,)."""
         y = self._counts(counts).astype(int)
         number = y.sum(axis=1)
         ask = np.zeros(len(self), dtype=bool)
@@ -85,7 +85,7 @@ class LabelPolicy:
         return ask
 
     def decide(self, counts: ArrayLike | None = None) -> NDArray:
-        """The decision of least expected cost of each row, given its labels so far, shape (n,).
+        """The decision of least expected cost of each sample, given its labels so far, shape (n,).
 
         Column numbers of the cost matrix, or names of its columns.
         """
@@ -107,9 +107,9 @@ def label_policy(
 ) -> LabelPolicy:
     """When to stop asking for labels of each row, so that labels and decisions together are cheap.
 
-    A row costs `price` for each of its labels, and then what its decision costs. Under this
-    distribution no policy with at most `horizon` labels a row has a lower expected total cost. It
-    is Wald's optimal stopping, by backward induction: ``V_h(c) = min(min_d z_c·C_d, price + Σ_k
+    A sample costs `price` for each of its labels, and then what its decision costs. Under this
+    distribution no policy with at most `horizon` labels per sample has a lower expected total cost.
+    It is Wald's optimal stopping, by backward induction: ``V_h(c) = min(min_d z_c·C_d, price + Σ_k
     z_ck V_h+1(c + e_k))``. Here c holds the counts of the first h labels, and z_c the class
     probabilities after them.
 
@@ -119,17 +119,17 @@ def label_policy(
     Parameters
     ----------
     distribution : Distribution
-        A batch of n rows, that raters' labels update: a Dirichlet, a mixture or a logistic-normal
-        distribution. Labels of a point mass are worth nothing. The labels of a row are taken as
-        independent given its class probabilities.
+        A batch of n samples, that raters' labels update: a Dirichlet, a mixture or a
+        logistic-normal distribution. Labels of a point mass are worth nothing. The labels of a
+        sample are taken as independent given its class probabilities.
     cost_matrix : array-like or frame of shape (K, n_decisions), or array (n, K, n_decisions)
         Cost of each decision under each class, as in `sklearn_lhcal.metrics.bayes_decision`; for
-        all rows, or for each. Costs count as they are.
+        all samples, or for each. Costs count as they are.
     price : float or array-like of shape (n,)
-        Price of one label in the unit of the costs, at least 0; one for each row, or one for all.
+        Cost of one label in the unit of the costs, at least 0; one for each sample, or one for all.
     horizon : int, default=4
-        Most labels of a row. The number of states is C(horizon + K, K): 165 for three classes and 8
-        labels, 1001 for ten and 4; time and memory grow with it.
+        Most labels of a sample. The number of states is C(horizon + K, K): 165 for three classes
+        and 8 labels, 1001 for ten and 4; time and memory grow with it.
 
     Returns
     -------
@@ -141,7 +141,7 @@ def label_policy(
     ------
     ValueError
         A negative price, a horizon below 1 or with more than 20,000 states, other classes or
-        rows than those of the distribution.
+        samples than those of the distribution.
 
     See Also
     --------
@@ -164,8 +164,8 @@ def label_policy(
     c = as_floats(price, "price")
     if c.shape not in ((), (len(distribution),)) or not np.isfinite(c).all() or (c < 0).any():
         raise ValueError(
-            f"price must be one number of at least 0, or one for each of {len(distribution)} rows, "
-            f"got {price!r}."
+            f"price must be one number of at least 0, or one for each of {len(distribution)} "
+            f"samples, got {price!r}."
         )
     levels = label_levels(distribution.n_classes, int(horizon))
     parts = [
@@ -187,9 +187,9 @@ def allocate_labels(
     *,
     max_labels: int = 4,
 ) -> Integers:
-    """How many labels to ask for of each row, all at once, where a number in all can be paid.
+    """How many labels to ask for of each sample, all at once, where a number in all can be paid.
 
-    m labels of a row lower the expected cost of its decision by ``V_m = min_d z·C_d − E[min_d
+    m labels of a sample lower the expected cost of its decision by ``V_m = min_d z·C_d − E[min_d
     z_c·C_d]``. Labels go where a label gains most, ``(V_m' − V_m)/(m' − m)`` from m to the best m',
     until none are left or none gain anything. Steps may be of several labels: V_1 is 0 where one
     label cannot change the decision but two could. Where steps spend the whole budget, no other
@@ -200,15 +200,15 @@ def allocate_labels(
     distribution, cost_matrix
         As in `label_policy`.
     budget : int
-        Number of labels for all rows together, at least 0.
+        Number of labels for all samples together, at least 0.
     max_labels : int, default=4
-        Most labels of a row, the horizon of `label_policy`.
+        Most labels of a sample, the horizon of `label_policy`.
 
     Returns
     -------
     n_labels : ndarray of shape (n,)
-        Labels to ask for of each row; their sum is at most `budget`. Of rows that gain alike the
-        first is served.
+        Labels to ask for of each sample; their sum is at most `budget`. Of samples that gain alike
+        the first is served.
 
     Raises
     ------
@@ -235,7 +235,7 @@ def allocate_labels(
 
 
 def costs_of(distribution: Distribution, cost_matrix) -> Costs:
-    """The costs in the order of the classes, for all rows or for each."""
+    """The costs in the order of the classes, for all samples or for each."""
     costs = check_cost_matrix(cost_matrix, a_row=True)
     costs.check_rows(len(distribution))
     return costs.for_classes(distribution.classes, distribution.n_classes, "the distribution")
@@ -244,7 +244,7 @@ def costs_of(distribution: Distribution, cost_matrix) -> Costs:
 def _trees(
     distribution: Distribution, levels: list[Level], C: Floats
 ) -> Iterator[tuple[slice, Tree]]:
-    """Trees of blocks of rows."""
+    """Trees of blocks of samples."""
     size = rows_at_a_time(levels)
     for start in range(0, len(distribution), size):
         rows = slice(start, min(start + size, len(distribution)))
@@ -281,7 +281,7 @@ def _allocated(costs: Floats, budget: int, least_gain: float) -> Integers:
 
 
 def _best_step(i: int, V: Floats, m: int, left: int, least_gain: float):
-    """(−gain of a label, row i, its labels afterwards) from m on; None where nothing gains."""
+    """(−gain of a label, sample i, its labels afterwards) from m on; None where nothing gains."""
     most = min(left, len(V) - 1 - m)
     if most < 1:
         return None

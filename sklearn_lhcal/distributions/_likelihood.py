@@ -7,7 +7,7 @@ from scipy.special import expit, gammaln, xlogy
 from .._utils.arrays import Floats, Mask
 from .._utils.rising import log_rising, stirling
 
-_MANY = 1e6  # labels of a row, from which log-factorials cancel: to 1e-9 there, to 1e-5 at 1e10
+_MANY = 1e6  # labels of a sample, from which log-factorials cancel: to 1e-9 there, to 1e-5 at 1e10
 HALF_LOG_2PI = np.log(2 * np.pi) / 2
 _CORNER = -650.0  # log of the total below which only the corners of the simplex have mass
 
@@ -62,7 +62,7 @@ def _many_multinomial(y, z):
     """Loader's saddle point: −Σ D(y_k, n·z_k), and what Stirling's formula leaves."""
     n = y.sum(axis=1, keepdims=True)
     deviance = _deviance(y, n * z, y - n * z).sum(axis=1)
-    # rows of z sum to 1 but for rounding, which n would multiply
+    # samples of z sum to 1 but for rounding, which n would multiply
     surplus = n[:, 0] * _excess(z)
     return _roots(n)[:, 0] - _roots(y).sum(axis=1) - deviance + surplus
 
@@ -125,7 +125,7 @@ def _stirling(t):
 
 
 def _excess(z):
-    """Σ_k z_k − 1 of each row, exact to the last bit of the difference."""
+    """Σ_k z_k − 1 of each sample, exact to the last bit of the difference."""
     total, lost = np.full(len(z), -1.0), np.zeros(len(z))
     for column in z.T[::-1]:
         more = total + column

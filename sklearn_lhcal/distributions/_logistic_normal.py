@@ -18,7 +18,7 @@ from ._nodes import normal_nodes, with_mean
 
 _LARGEST_LOC = 1e100
 _LARGEST_SCALE = 1e4
-# Nodes in memory at a time, and rows at a time where each has nodes of its own.
+# Nodes in memory at a time, and samples at a time where each has nodes of its own.
 _BLOCK = 2**18
 _ROWS = 1024
 # Distance of the nodes in v that a posterior's mean needs. Its ensemble has so many for each, for
@@ -118,8 +118,8 @@ class LogisticNormal(Distribution):
     def _average(self, f, *per_row) -> Floats:
         """E[f(g, …)], shape (number of values, n), by the trapezoidal rule on m ± 9s.
 
-        The step is s/2^k, at most min(s, 1)/2. Rows of one k share their nodes in units of s, and
-        no row depends on the others. `per_row` holds arrays (n,), which f takes after g.
+        The step is s/2^k, at most min(s, 1)/2. Samples of one k share their nodes in units of s,
+        and no sample depends on the others. `per_row` holds arrays (n,), which f takes after g.
         """
         k = np.ceil(np.log2(2 * np.maximum(self._s, 1))).astype(int)
         found = []

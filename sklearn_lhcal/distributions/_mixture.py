@@ -31,7 +31,7 @@ class Mixture(Distribution):
     array([[0.5, 0.5]])
     """
 
-    # One batch of S·n rows, member by member.
+    # One batch of S·n samples, member by member.
     _parts: Distribution
     # Log-weights of shape (S, n), each column normalised.
     _log_w: Floats
@@ -39,7 +39,7 @@ class Mixture(Distribution):
     @classmethod
     @checked
     def of(cls, parts: Distribution, log_weights: ArrayLike) -> "Mixture":
-        """The mixture of S·n rows, member by member, with log-weights of shape (S, n).
+        """The mixture of S·n samples, member by member, with log-weights of shape (S, n).
 
         Point masses make an `Ensemble`, others a `DirichletMixture`. It has the classes of its
         parts.
@@ -47,8 +47,8 @@ class Mixture(Distribution):
         log_w = as_floats(log_weights, "log_weights")
         if log_w.ndim != 2 or not log_w.size or log_w.size != len(parts):
             raise ValueError(
-                f"log_weights must have shape (S, n) for the {len(parts)} rows of S members, got "
-                f"{log_w.shape}."
+                f"log_weights must have shape (S, n) for the {len(parts)} samples of S members, "
+                f"got {log_w.shape}."
             )
         if not (log_w < np.inf).all():
             raise ValueError("log_weights contains NaN or infinite weights.")
@@ -85,7 +85,7 @@ class Mixture(Distribution):
 
     @property
     def weights(self) -> Floats:
-        """Weight of each member in each row, shape (S, n); the sum over members is 1."""
+        """Weight of each member in each sample, shape (S, n); the sum over members is 1."""
         return np.exp(self._log_w)
 
     def __len__(self) -> int:
@@ -182,7 +182,7 @@ class Mixture(Distribution):
         """E[z | k]ᵀC_d = Σ_s a_sk (1 − s_s) z_sᵀC_d + c_k C_kd with c_k = Σ_s a_sk s_s."""
         if C.ndim == 3 or len(self._log_w) >= len(C):
             return super()._least_cost_after(C)
-        # a row has K·D costs
+        # a sample has K·D costs
         return by_blocks(lambda rows: rows._least_cost(C), self, C.size)
 
     def _least_cost(self, C):
@@ -222,7 +222,7 @@ class Mixture(Distribution):
     def _sample(self, n_draws, rng):
         n = len(self)
         u = rng.random_sample((n_draws, 1, n))
-        # The member of each draw and row, shape (n_draws, n).
+        # The member of each draw and sample, shape (n_draws, n).
         member = (u > np.cumsum(self.weights, axis=0)).sum(axis=1)
         member = np.minimum(member, len(self._log_w) - 1)
         rows = member * n + np.arange(n)

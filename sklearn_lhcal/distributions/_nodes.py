@@ -1,4 +1,4 @@
-"""Nodes that stand for a distribution: few points of the simplex, the same for the same row."""
+"""Nodes that stand for a distribution: few points of the simplex, the same for the same sample."""
 
 import numpy as np
 from scipy.special import betaincinv, ndtri
@@ -6,7 +6,7 @@ from scipy.special import betaincinv, ndtri
 from .._utils.arrays import Floats
 from .._utils.simplex import row_sum
 
-# Parameters of a Beta distribution above which it is normal to a skewness of .06.
+# Parameters of a Beta distribution above which it is normal to a skewness of 0.06.
 _NEARLY_NORMAL = 1e3
 
 

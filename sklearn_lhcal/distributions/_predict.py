@@ -23,17 +23,17 @@ def second_opinion_value(
     *,
     distance: Distance = None,
 ) -> Floats:
-    """Value of one more label in each row: larger where a second opinion helps more.
+    """Value of one more label in each sample: larger where a second opinion helps more.
 
     It is the expected drop of the epistemic loss, or of the cost, from that label.
 
     Parameters
     ----------
     distribution : Distribution
-        A batch of n rows.
+        A batch of n samples.
     cost_matrix : array-like or frame of shape (K, n_decisions), or array (n, K, n_decisions), \
 optional
-        Cost of each decision under each class, for all rows, or for each. None: the squared loss
+        Cost of each decision under each class, for all samples, or for each. None: the squared loss
         ``E‖Q − z‖²``, whose expected drop is ``Σ_k E[z_k]·‖E[z|k] − E[z]‖²``.
     distance : None, "ordinal", "interval" or array-like of shape (K, K), default=None
         Of the classes, for the squared loss: as in `sklearn_lhcal.metrics.expected_squared_loss`.
@@ -46,7 +46,7 @@ optional
     Raises
     ------
     ValueError
-        NaN or infinite costs, other classes or rows than those of the distribution; costs and a
+        NaN or infinite costs, other classes or samples than those of the distribution; costs and a
         distance.
 
     Examples
@@ -92,7 +92,7 @@ def predict_dist(estimator: Estimator, X: Samples) -> Distribution:
     Returns
     -------
     Distribution
-        A batch of n_samples rows.
+        A batch of n_samples samples.
 
     Examples
     --------

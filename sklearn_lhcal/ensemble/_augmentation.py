@@ -20,7 +20,7 @@ class TestTimeAugmentationClassifier(EnsembleClassifier):
     augment : callable
         ``augment(X, random_state)`` returns a changed copy of X; called once a draw with a numpy
         RandomState. If it draws one change for the whole batch (one angle, one shift), the
-        prediction of a row does not depend on the other rows.
+        prediction of a sample does not depend on the other samples.
     n_samples : int, default=20
         Draws.
     random_state : int, RandomState instance or None, default=None

@@ -23,8 +23,8 @@ class MCDropoutClassifier(EnsembleClassifier):
     """Monte Carlo dropout: predictions of a network with its dropout left on.
 
     Dropout modules are found by type, at any depth; everything else, batch normalisation too, stays
-    as in prediction. One mask is drawn for each draw and module and shared by all rows, so that
-    predictions depend neither on the size of batches nor on the order of rows.
+    as in prediction. One mask is drawn for each draw and module and shared by all samples, so that
+    predictions depend neither on the size of batches nor on the order of samples.
     (``torch.nn.functional.dropout`` inside a module's code cannot be found.)
 
     Parameters
@@ -109,7 +109,7 @@ def _dropouts(network: nn.Module) -> list[nn.Module]:
 
 
 def _hook_masks(network: nn.Module, seed: int) -> None:
-    """Each use of a dropout module multiplies by one mask, the same for all rows and batches."""
+    """Each use of a dropout module multiplies by one mask, the same for all samples and batches."""
     masks = {m: _Masked(seed + i) for i, m in enumerate(_dropouts(network))}
 
     def begin(module, inputs):

@@ -35,13 +35,13 @@ from ._variational import Features, Labels, follow, moments, natural_gradients, 
 _DTYPES = {"float64": torch.float64, "float32": torch.float32}
 # Entries of Φ that are kept in memory.
 _KEPT = 2**24
-# Rows times squared inducing points up to which "auto" takes every pass over all rows.
+# Samples times squared inducing points up to which "auto" takes every pass over all samples.
 _EXACT = 5e10
-# Rows times squared inducing points times latents from which "auto" takes products in float32, and
-# for which tol.
+# Samples times squared inducing points times latents from which "auto" takes products in float32,
+# and for which tol.
 _LARGE = 1e9
 _FINE = 1e-6
-# Rows for each inducing point from which hyper-parameters are learned.
+# Samples for each inducing point from which hyper-parameters are learned.
 _LEARNED = 10
 # Where the search for ε and for the noise of more than two classes begins.
 _EPSILON = 0.01
@@ -59,12 +59,12 @@ class SparseGPClassifier(DistributionClassifierMixin, ClassifierMixin, BaseEstim
     More than two classes have a latent each, with one kernel for all, and probabilities are their
     softmax. The latents are those of a Dirichlet distribution with α = labels + ε, which makes them
     a regression with known noise: one pass is exact but for the inducing points. Kernel and the
-    variance of further noise, for what labels of one row have in common, maximise the likelihood of
-    that regression. ε is the power of ten with the smallest leave-one-out loss.
+    variance of further noise, for what labels of one sample have in common, maximise the likelihood
+    of that regression. ε is the power of ten with the smallest leave-one-out loss.
 
-    A count is a repeated label, exactly. Repeated rows, counts or weights in their place, and the
-    order of the rows make no difference to the fit. X should have columns of like scale, as after a
-    StandardScaler.
+    A count is a repeated label, exactly. Repeated samples, counts or weights in their place, and
+    the order of the samples make no difference to the fit. X should have columns of like scale, as
+    after a StandardScaler.
 
     Parameters
     ----------
@@ -72,7 +72,7 @@ class SparseGPClassifier(DistributionClassifierMixin, ClassifierMixin, BaseEstim
         How the covariance of log-odds falls with distance. The smaller the Matérn number, the
         rougher are the functions.
     n_inducing : int, default=500
-        Inducing points, chosen by k-means++; all distinct rows of X where there are no more than
+        Inducing points, chosen by k-means++; all distinct samples of X where there are no more than
         that. Time grows with the square, memory too.
     ard : bool, default=False
         One lengthscale for each feature instead of one for all.
@@ -89,18 +89,18 @@ class SparseGPClassifier(DistributionClassifierMixin, ClassifierMixin, BaseEstim
         passes. The Pólya–Gamma bound makes the posterior too narrow, and this nearly mends it; the
         guide has the measured figures. More than two classes have no such bound.
     max_iter : int, default=200
-        Largest number of passes over the rows. More than two classes need one.
+        Largest number of passes over the samples. More than two classes need one.
     tol : float, default=1e-4
         Passes end when one raises the bound by less than this, nats per label.
     batch_size : int, "auto" or None, default="auto"
-        None: every pass is exact coordinate ascent over all rows. An int: a pass of
-        natural-gradient steps on mini-batches of so many rows comes first, then exact ones. "auto":
-        None for rows times squared inducing points up to 5e10; for more data mini-batches of four
-        times `n_inducing`, and then three exact passes at most. More than two classes have no
-        batches.
+        None: every pass is exact coordinate ascent over all samples. An int: a pass of
+        natural-gradient steps on mini-batches of so many samples comes first, then exact ones.
+        "auto": None for samples times squared inducing points up to 5e10; for more data
+        mini-batches of four times `n_inducing`, and then three exact passes at most. More than two
+        classes have no batches.
     dtype : {"auto", "float64", "float32"}, default="auto"
-        Precision of the large matrix products in `fit`. Features, sums over blocks of rows and
-        predictions are in float64. "auto": float32 for rows times squared inducing points times
+        Precision of the large matrix products in `fit`. Features, sums over blocks of samples and
+        predictions are in float64. "auto": float32 for samples times squared inducing points times
         latents from 1e9 on, where `tol` is no smaller than 1e-6. The bounds of both agree to 1e-6
         a label.
     device : str, default="cpu"
@@ -122,7 +122,7 @@ class SparseGPClassifier(DistributionClassifierMixin, ClassifierMixin, BaseEstim
     alpha_epsilon_ : float or None
         The ε that is added to the labels of each class, from 1e-6 to 100. None for two classes.
     noise_variance_ : float or None
-        Variance of what the latents of a row have beside the process, from 0.01 to 100; 0 where
+        Variance of what the latents of a sample have beside the process, from 0.01 to 100; 0 where
         nothing is learned. It is no part of predictions. None for two classes.
     lengthscale_ : float, or ndarray of shape (n_features,) with `ard`
         In the units of X.
@@ -134,7 +134,7 @@ class SparseGPClassifier(DistributionClassifierMixin, ClassifierMixin, BaseEstim
         mini-batches are estimates. For more than two classes that of the targets, densities, which
         another ε changes.
     n_iter_ : int
-        Passes over all rows after the hyper-parameters were learned.
+        Passes over all samples after the hyper-parameters were learned.
     n_features_in_ : int
         Number of columns of X.
 
@@ -150,9 +150,9 @@ class SparseGPClassifier(DistributionClassifierMixin, ClassifierMixin, BaseEstim
 
     Notes
     -----
-    Memory is O(block·n_inducing + n_inducing²) beside X; features of all rows are kept where they
-    take less than 128 MB. Hyper-parameters are learned on a random subset of 10 rows for each
-    inducing point, and on a fifth of these first.
+    Memory is O(block·n_inducing + n_inducing²) beside X; features of all samples are kept where
+    they take less than 128 MB. Hyper-parameters are learned on a random subset of 10 samples for
+    each inducing point, and on a fifth of these first.
 
     `predict_dist` is a `LogisticNormal` for two classes, whose moments and entropies are exact
     quadrature. For more, it is an `Ensemble` of the softmax of 128 quasi-random draws of all
@@ -230,7 +230,7 @@ class SparseGPClassifier(DistributionClassifierMixin, ClassifierMixin, BaseEstim
         y : label histogram of shape (n_samples, n_classes)
             Anything `check_counts` takes. The columns of frames are sorted by name.
         sample_weight : array-like of shape (n_samples,), optional
-            Multiplies the counts of the rows.
+            Multiplies the counts of the samples.
 
         Returns
         -------
@@ -369,7 +369,7 @@ class SparseGPClassifier(DistributionClassifierMixin, ClassifierMixin, BaseEstim
         return torch.as_tensor(np.array(a, dtype=np.float64), device=self.device)
 
     def predict_dist(self, X: Samples) -> Distribution:
-        """Predictive distribution, a batch of n rows.
+        """Predictive distribution, a batch of n samples.
 
         A `LogisticNormal` for two classes, an `Ensemble` of 128 for more.
         """

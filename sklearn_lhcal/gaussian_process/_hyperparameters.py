@@ -19,8 +19,8 @@ _LENGTHSCALE = (1e-3, np.inf)
 _NOISE = (1e-2, 1e2)
 # The largest change of the logarithm of a parameter in one step.
 _LONGEST = 2.0
-# Rows for each inducing point above which learning begins on a part of them: one row in so many,
-# until the bound rises by less than this share of it.
+# Samples for each inducing point above which learning begins on a part of them: one sample in so
+# many, until the bound rises by less than this share of it.
 _MANY = 5
 _SHARE = 5
 _ROUGH = 1e-3
@@ -124,8 +124,8 @@ def learn_in_stages(
 ) -> Learned:
     """The likelihood and the kernel that maximise the bound.
 
-    Where there are many rows, most of the way is gone on a fifth of them, unless the start is that
-    of a search nearby.
+    Where there are many samples, most of the way is gone on a fifth of them, unless the start is
+    that of a search nearby.
     """
     if start.inverse is None and len(X) > _MANY * len(Z):
         few = slice(None, None, _SHARE)
@@ -185,7 +185,7 @@ def learn(
     """What maximises the bound.
 
     BFGS moves the logarithms of the parameters of kernel and likelihood, from `start` and the
-    inverse Hessian there, of a fit to other rows say. The first evaluation is that of `start`
+    inverse Hessian there, of a fit to other samples say. The first evaluation is that of `start`
     itself, so that the bound never ends below it. Each takes a few steps from κ and θ of the best
     one so far. So the bound is nearly that of the best q: with fewer steps, their progress would be
     taken for that of the kernel. As some of it is left, no line is searched. Every evaluation tells

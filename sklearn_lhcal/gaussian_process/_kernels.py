@@ -86,7 +86,7 @@ class Kernel(NamedTuple):
         return self.profile.value(self._distances(x, z)).mul_(self.variance)
 
     def _distances(self, x: Tensor, z: Tensor) -> Tensor:
-        """r² = ‖(x − z)/lengthscale‖² of each row of x and of z."""
+        """r² = ‖(x − z)/lengthscale‖² of each sample of x and of z."""
         x = x / self.lengthscale
         z = z / self.lengthscale
         x2 = (x**2).sum(1, keepdim=True)

@@ -25,7 +25,7 @@ from ._variational import (
 
 # Steps of `settled`.
 _STEPS = 3
-# The least share of its precision that a row may leave to the others.
+# The least share of its precision that a sample may leave to the others.
 _LEAST_LEFT = 1e-6
 # Draws of all latents for expectations over them.
 _DRAWS = 128
@@ -78,7 +78,7 @@ class Logistic:
         return labels.y.new_empty(0)
 
     def terms(self, features: Features, labels: Labels, latent: Latent) -> Local:
-        """In one pass over all rows."""
+        """In one pass over all samples."""
         return local_terms(features, labels, latent, self.local)
 
     def ascent(self, features: Features, labels: Labels, latent: Latent, **passes):
@@ -104,7 +104,7 @@ class Dirichlet(NamedTuple):
     """y_k + ε of class k make a regression with known noise for each of K latents.
 
     Milios et al. (2018): p_k = G_k/Σ_j G_j with gamma variables G_k = exp(g_k) of shape α_k. Noise
-    of the variance s² is added, for what labels of one row have in common.
+    of the variance s² is added, for what labels of one sample have in common.
     """
 
     epsilon: float
@@ -160,9 +160,9 @@ class Dirichlet(NamedTuple):
     def left_out_loss(
         self, features: Features, labels: Labels, latent: Latent, draws: Tensor
     ) -> float:
-        """Log loss of each row's labels given those of all others, nats, the mean over labels.
+        """Log loss of each sample's labels given those of all others, nats, the mean over labels.
 
-        Without its own term, a row's Φᵀv of mean m and variance a under q has the variance
+        Without its own term, a sample's Φᵀv of mean m and variance a under q has the variance
         a/(1 − θa) and the mean (m − κa)/(1 − θa).
         """
         total = 0.0
@@ -194,7 +194,7 @@ def normal_draws(mean: Tensor, seed: int) -> Tensor:
 
 
 def proba(mean: Tensor, scale: Tensor, draws: Tensor) -> Tensor:
-    """The mean over draws of the softmax of latents, all of shape (K, rows)."""
+    """The mean over draws of the softmax of latents, all of shape (K, samples)."""
     p = torch.zeros_like(mean)
     for z in draws:
         p += torch.softmax(torch.addcmul(mean, scale, z[:, None]), 0)

@@ -1,13 +1,13 @@
 """Sparse variational inference for latents with Gaussian process priors.
 
-Letters: a row has n labels, y of them of the class. The first m rows of Φ are L⁻¹K_mn with
+Letters: a sample has n labels, y of them of the class. The first m samples of Φ are L⁻¹K_mn with
 L Lᵀ = K_mm at m inducing points, the last one is of ones. Latents are g = Φᵀv + noise of variance
 k(x, x) − ΦᵀJΦ, where J = diag(1, …, 1, 0) leaves out the ones. The last entry of v is the constant
 mean c0. The prior of v is N(0, P⁻¹) with P = diag(1, …, 1, 1/MEAN_VARIANCE), and q(v) = N(μ, S).
 There are C latents: one for two classes, else one a class. All share Φ, and each has its own μ and
-S = RᵀR. A likelihood enters by κ and θ of each row and latent, the terms of exp(κg − θg²/2). Φ is
-computed in float64. It and its products may be in float32, block by block; sums over blocks and
-everything of size m² or (C, rows) are in float64.
+S = RᵀR. A likelihood enters by κ and θ of each sample and latent, the terms of exp(κg − θg²/2). Φ
+is computed in float64. It and its products may be in float32, block by block; sums over blocks and
+everything of size m² or (C, samples) are in float64.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -33,7 +33,7 @@ _LEAST_STEP = 0.05
 
 
 class Labels(NamedTuple):
-    """n labels of each row, y of them of the latent's class, both of shape (C, rows).
+    """n labels of each sample, y of them of the latent's class, both of shape (C, samples).
 
     Weights make them fractions.
     """
@@ -42,7 +42,7 @@ class Labels(NamedTuple):
     y: Tensor
 
     def at(self, rows) -> "Labels":
-        """The labels of some rows."""
+        """The labels of some samples."""
         return Labels(self.n[:, rows], self.y[:, rows])
 
     def of_bound(self, tol: float) -> float:
@@ -68,9 +68,9 @@ class Latent(NamedTuple):
 
 
 class Local(NamedTuple):
-    """The likelihood of each row as exp(constant + κ·g − θ·g²/2), or a bound of it.
+    """The likelihood of each sample as exp(constant + κ·g − θ·g²/2), or a bound of it.
 
-    All have the shape (C, rows).
+    All have the shape (C, samples).
     """
 
     kappa: Tensor
@@ -78,16 +78,16 @@ class Local(NamedTuple):
     constant: Tensor
 
     def at(self, rows) -> "Local":
-        """The terms of some rows."""
+        """The terms of some samples."""
         return Local(*(a[:, rows] for a in self))
 
 
-# The terms of rows from their labels, and from mean and variance of g.
+# The terms of samples from their labels, and from mean and variance of g.
 Terms = Callable[[Labels, Tensor, Tensor], Local]
 
 
 class Block(NamedTuple):
-    """Φ (m + 1, rows) of some rows, and k(x, x) − ΦᵀJΦ (rows,), the variance that Φ leaves."""
+    """Φ (m + 1, rows) of some rows, and k(x, x) − ΦᵀJΦ (samples,), the variance that Φ leaves."""
 
     rows: slice | Tensor
     phi: Tensor
@@ -95,7 +95,7 @@ class Block(NamedTuple):
 
 
 class Features:
-    """Φ of rows X (n, n_features), block by block; kept in memory where asked for."""
+    """Φ of samples X (n, n_features), block by block; kept in memory where asked for."""
 
     def __init__(self, X: Tensor, Z: Tensor, kernel: Kernel, *, dtype, keep: bool = False):
         self.X = X
@@ -110,7 +110,7 @@ class Features:
             self._kept = list(self)
 
     def at(self, rows) -> Block:
-        """Φ of some rows."""
+        """Φ of some samples."""
         phi = lower_times(self.whitener, self.kernel(self.Z, self.X[rows]))
         rest = self.kernel.variance - (phi**2).sum(0)
         phi = torch.cat([narrow(phi, self.dtype), phi.new_ones(1, len(rest), dtype=self.dtype)])
@@ -130,7 +130,7 @@ def narrow(a: Tensor, dtype) -> Tensor:
 
 
 def parts(m: int) -> list[slice]:
-    """Consecutive parts of m rows."""
+    """Consecutive parts of m samples."""
     step = -(-m // _PARTS)
     return [slice(i, min(i + step, m)) for i in range(0, m, step)]
 
@@ -165,7 +165,7 @@ def prior(n_latents: int, Z: Tensor) -> Latent:
 
 
 def moments(latent: Latent, block: Block) -> tuple[Tensor, Tensor]:
-    """Mean Φᵀμ and variance k(x, x) − ΦᵀJΦ + ‖RΦ‖² of g at a block, both of shape (C, rows)."""
+    """Mean Φᵀμ and variance k(x, x) − ΦᵀJΦ + ‖RΦ‖² of g at a block, both of shape (C, samples)."""
     phi = block.phi
     mean = latent.mu.to(phi.dtype) @ phi
     var = [lower_times(R, phi).square_().sum(0) for R in narrow(latent.R, phi.dtype)]
@@ -173,7 +173,7 @@ def moments(latent: Latent, block: Block) -> tuple[Tensor, Tensor]:
 
 
 class Sums(NamedTuple):
-    """What rows tell about q(v): ΦΘΦᵀ, Φκ and the sum of the constants, for each latent."""
+    """What samples tell about q(v): ΦΘΦᵀ, Φκ and the sum of the constants, for each latent."""
 
     gram: Tensor
     kappa: Tensor
@@ -181,7 +181,7 @@ class Sums(NamedTuple):
 
     @classmethod
     def total(cls, blocks: Iterable[tuple[Block, Local]]) -> "Sums":
-        """Those of all blocks of rows, pairs of features and local terms."""
+        """Those of all blocks of samples, pairs of features and local terms."""
         blocks = iter(blocks)
         block, local = next(blocks)
         sums = cls.zeros(len(local.theta), len(block.phi), block.phi)
@@ -192,12 +192,12 @@ class Sums(NamedTuple):
 
     @classmethod
     def zeros(cls, n_latents: int, m: int, like: Tensor) -> "Sums":
-        """Sums of no rows, of m rows of Φ."""
+        """Sums of no samples, of m samples of Φ."""
         shapes = (n_latents, m, m), (n_latents, m), (n_latents,)
         return cls(*(like.new_zeros(shape, dtype=torch.float64) for shape in shapes))
 
     def _add(self, phi: Tensor, local: Local) -> None:
-        """Add a block of rows, in place; of symmetric matrices the parts below the diagonal."""
+        """Add a block of samples, in place; of symmetric matrices the parts below the diagonal."""
         for gram, theta in zip(self.gram, local.theta.to(phi.dtype), strict=True):
             scaled = phi * theta
             for part in parts(len(phi)):
@@ -250,7 +250,7 @@ def local_blocks(
 
 
 def local_terms(features: Features, labels: Labels, latent: Latent, local: Terms) -> Local:
-    """κ, θ and constants of all rows at q."""
+    """κ, θ and constants of all samples at q."""
     parts = [found for _, found in local_blocks(features, labels, latent, local)]
     return Local(*(torch.cat(a, dim=1) for a in zip(*parts, strict=True)))
 
@@ -261,7 +261,7 @@ def sums_of(features: Features, local: Local) -> Sums:
 
 
 def sweep(features: Features, labels: Labels, latent: Latent, local: Terms) -> Sums:
-    """One pass over all rows: the sums of κ and θ at q."""
+    """One pass over all samples: the sums of κ and θ at q."""
     return Sums.total(local_blocks(features, labels, latent, local))
 
 
@@ -307,7 +307,7 @@ def natural_gradients(
 ):
     """Yield (q, estimate of the bound) after each epoch of natural-gradient steps on mini-batches.
 
-    A step blends the sums of the data with those of a batch, scaled to all rows. Its size t^−0.7
+    A step blends the sums of the data with those of a batch, scaled to all samples. Its size t^−0.7
     begins at 1.
     """
     n = len(features.X)

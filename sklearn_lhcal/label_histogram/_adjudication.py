@@ -20,10 +20,10 @@ _ROUNDING = 1e-15
 
 
 class AdjudicatedRatingsWarning(UserWarning):
-    """Raised by `Annotations` whose rows have more ratings where raters disagree.
+    """Raised by `Annotations` whose samples have more labels where raters disagree.
 
-    Where a third rater is asked only if two disagree, pairs of ratings disagree too seldom.
-    `Annotations.first` keeps the ratings that everybody was asked for.
+    Where a third rater is asked only if two disagree, pairs of labels disagree too seldom.
+    `Annotations.first` keeps the labels that everybody was asked for.
     """
 
 
@@ -33,13 +33,13 @@ class AdjudicationTest(NamedTuple):
     Attributes
     ----------
     statistic : float
-        In standard deviations under the hypothesis; positive where ratings were added to rows on
+        In standard deviations under the hypothesis; positive where labels were added to samples on
         which the first raters disagreed.
     p_value : float
-        Two-sided; NaN where nothing can be tested: all rows with two ratings or more have equally
-        many (in each group), or the ratings leave no choice of a pair.
+        Two-sided; NaN where nothing can be tested: all samples with two labels or more have equally
+        many (in each group), or the labels leave no choice of a pair.
     n_rows : int
-        Rows with two ratings or more.
+        Samples with two labels or more.
     hypothesis : str
         What is tested.
     """
@@ -59,26 +59,26 @@ class AdjudicationTest(NamedTuple):
 def adjudication_test(
     y: LabelsLike, *, groups: Groups = None, random_state: Seed = 0
 ) -> AdjudicationTest:
-    """Test whether ratings were added to rows on which raters disagreed, as in adjudicated data.
+    """Test whether labels were added to samples on which raters disagreed, as in adjudicated data.
 
-    Where a third rater is asked only if two disagree, pairs of ratings are not random pairs. The
+    Where a third rater is asked only if two disagree, pairs of labels are not random pairs. The
     irreducible loss, every disagreement and every agreement coefficient are then biased.
 
-    - Where the order of ratings is known, they are permuted within rows. ``T = Σ_i (d_i − d̄_i)``,
-      with d_i whether the first two differ, and d̄_i the share of pairs of the row that do. Under
-      the hypothesis d_i is 1 with probability d̄_i. The p-value is exact, whatever the number of
-      ratings depends on apart from the ratings.
-    - Where only counts are known, numbers of ratings are permuted over rows. ``T = Σ_i a_i d_i``,
-      with a_i the rank of n_i in its group less the mean, and d_i whether one random pair of the
-      row differs. The p-value of 9 999 permutations holds if the number of ratings does not
-      depend on how hard a row is.
+    - Where the order of labels is known, they are permuted within samples. ``T = Σ_i (d_i −
+      d̄_i)``, with d_i whether the first two differ, and d̄_i the share of pairs of the sample that
+      do. Under the hypothesis d_i is 1 with probability d̄_i. The p-value is exact, whatever the
+      number of labels depends on apart from the labels.
+    - Where only counts are known, numbers of labels are permuted over samples. ``T = Σ_i a_i d_i``,
+      with a_i the rank of n_i in its group minus the mean, and d_i whether one random pair of the
+      sample differs. The p-value of 9,999 permutations holds if the number of labels does not
+      depend on how hard a sample is.
 
     Parameters
     ----------
     y : label histogram of shape (n_samples, n_classes)
-        Anything `check_counts` takes; `Annotations` may know the order of their ratings.
+        Anything `check_counts` takes; `Annotations` may know the order of their labels.
     groups : array-like of shape (n_samples,), optional
-        Numbers of ratings are permuted within these groups: sites, say, with numbers of readers of
+        Numbers of labels are permuted within these groups: sites, say, with numbers of readers of
         their own. Where the order is known they make no difference.
     random_state : int, RandomState instance or None, default=0
         Draws the pairs and the permutations where only counts are known: p depends on it somewhat.
@@ -95,10 +95,10 @@ def adjudication_test(
 
     Notes
     -----
-    The test also rejects for innocent reasons. From counts: hard rows that were known as such and
-    got more raters; a site with harder rows and more readers, unless ``groups`` names the sites;
-    further raters who are noisier than the first, though they were asked at random. From the order:
-    further raters who are noisier or better than the first.
+    The test also rejects for innocent reasons. From counts: hard samples that were known as such
+    and got more raters; a site with harder samples and more readers, unless ``groups`` names the
+    sites; further raters who are noisier than the first, though they were asked at random. From the
+    order: further raters who are noisier or better than the first.
 
     References
     ----------
@@ -119,22 +119,22 @@ def adjudication_test(
     share = pairwise_disagreement(labels)[several]
     if labels.ordered:
         T, p = _of_order(_first_disagreement(labels, several), share, n)
-        hypothesis = "the first two ratings of a row differ as often as any two"
+        hypothesis = "the first two labels of a sample differ as often as any two"
     else:
         unit = np.zeros_like(several) if unit is None else unit[several]
         T, p = _of_counts(share, n, unit, check_random_state(random_state))
-        hypothesis = "the number of ratings does not depend on disagreement"
+        hypothesis = "the number of labels does not depend on disagreement"
     return AdjudicationTest(T, p, len(several), hypothesis)
 
 
 def looks_adjudicated(y: Labels) -> bool:
-    """Whether the test is beyond doubt that ratings were added where raters disagreed."""
+    """Whether the test is beyond doubt that labels were added where raters disagreed."""
     test = adjudication_test(y)
     return test.statistic > _ALARM_SPREADS and test.p_value < _ALARM
 
 
 def _first_disagreement(y, rows: Indices) -> Floats:
-    """Whether the first two ratings differ, of rows that have two."""
+    """Whether the first two labels differ, of samples that have two."""
     first = y.indptr[rows]
     return (y.label[first] != y.label[first + 1]).astype(float)
 
@@ -170,7 +170,7 @@ def _of_counts(share: Floats, n: Floats, unit: Indices, rng) -> tuple[float, flo
         N = len(a)
         if len(values) == 1 or m in (0, N):
             continue
-        # how many of the m rows that disagree have each number of ratings
+        # how many of the m samples that disagree have each number of labels
         T[0] += a @ d[rows]
         T[1:] += generator.multivariate_hypergeometric(c, m, _PERMUTATIONS) @ values
         variance += (a @ a) * m * (N - m) / (N * (N - 1))

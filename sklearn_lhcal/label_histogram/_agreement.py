@@ -24,10 +24,10 @@ _coefficient = partial(OfRows, greater_is_better=True, compares_raters=True, of_
 def percent_agreement(
     y: LabelsLike, *, weights: Similarity = "nominal", sample_weight: Weights = None
 ) -> float:
-    """Share of pairs of raters of a row who agree, mean over rows: larger is better, maximum 1.
+    """Share of pairs of raters of a sample who agree, mean over rows: larger is better, maximum 1.
 
-    ``p_a = mean_i Σ_k y_ik ((yS)_ik − 1) / (n_i(n_i − 1))`` over rows with two raters or more. It
-    is unbiased for the probability that two raters agree, where raters are exchangeable.
+    ``p_a = mean_i Σ_k y_ik ((yS)_ik − 1) / (n_i(n_i − 1))`` over samples with two raters or more.
+    It is unbiased for the probability that two raters agree, where raters are exchangeable.
 
     Parameters
     ----------
@@ -45,12 +45,12 @@ def percent_agreement(
         Distances are those of classes that are numbers, else of their places. Text needs an order,
         of an ordered Categorical or ``classes=[...]``. A matrix has 1 on its diagonal.
     sample_weight : array-like of shape (n_samples,), optional
-        Weights of rows.
+        Weights of samples.
 
     Returns
     -------
     agreement : float
-        NaN with an UndefinedMetricWarning where no row has two raters.
+        NaN with an UndefinedMetricWarning where no sample has two raters.
 
     Raises
     ------
@@ -75,8 +75,9 @@ def fleiss_kappa(
 ) -> float:
     """Fleiss' kappa, agreement between raters beyond chance: larger is better, maximum 1.
 
-    It is 0 at chance. Chance is two labels drawn from all rows: ``p_e = πᵀSπ`` with π the mean of
-    the rows' class shares. Rows may have different numbers of raters, and raters need no names.
+    It is 0 at chance. Chance is two labels drawn from all samples: ``p_e = πᵀSπ`` with π the mean
+    of the samples' class shares. Samples may have different numbers of raters, and raters need no
+    names.
 
     Parameters
     ----------
@@ -88,7 +89,7 @@ def fleiss_kappa(
     Returns
     -------
     kappa : float
-        NaN with an UndefinedMetricWarning where no row has two raters, or all labels are of
+        NaN with an UndefinedMetricWarning where no sample has two raters, or all labels are of
         one class.
 
     Raises
@@ -99,7 +100,7 @@ def fleiss_kappa(
     References
     ----------
     Fleiss (1971), Measuring nominal scale agreement among many raters. Gwet (2014), Handbook of
-    inter-rater reliability, for incomplete ratings and weights.
+    inter-rater reliability, for incomplete labels and weights.
 
     Examples
     --------
@@ -129,7 +130,7 @@ def gwet_ac(
     Returns
     -------
     coefficient : float
-        NaN with an UndefinedMetricWarning where no row has two raters, or there is one class.
+        NaN with an UndefinedMetricWarning where no sample has two raters, or there is one class.
 
     Raises
     ------
@@ -162,14 +163,14 @@ def conger_kappa(
     Parameters
     ----------
     y : Annotations of shape (n_samples, n_classes)
-        Raters may leave rows out.
+        Raters may leave samples out.
     weights, sample_weight
         As in `percent_agreement`.
 
     Returns
     -------
     kappa : float
-        NaN with an UndefinedMetricWarning where no row has two raters, or all labels are of
+        NaN with an UndefinedMetricWarning where no sample has two raters, or all labels are of
         one class.
 
     Raises
@@ -204,14 +205,14 @@ def cohen_kappa(
     Parameters
     ----------
     y : Annotations of shape (n_samples, n_classes)
-        Of two raters. Rows that one of them left out count for his shares only.
+        Of two raters. Samples that one of them left out count for his shares only.
     weights, sample_weight
         As in `percent_agreement`.
 
     Returns
     -------
     kappa : float
-        NaN with an UndefinedMetricWarning where no row has both raters, or all labels are of
+        NaN with an UndefinedMetricWarning where no sample has both raters, or all labels are of
         one class.
 
     Raises
@@ -246,7 +247,7 @@ def krippendorff_alpha(
     """Krippendorff's alpha, one minus observed by expected disagreement: larger is better.
 
     The maximum is 1, and it is 0 at chance. ``α = 1 − D_o/D_e`` with
-    ``D_o = Σ_i y_iᵀ δ y_i/(n_i − 1) / N`` and ``D_e = Yᵀ δ Y / (N(N − 1))`` over rows with two
+    ``D_o = Σ_i y_iᵀ δ y_i/(n_i − 1) / N`` and ``D_e = Yᵀ δ Y / (N(N − 1))`` over samples with two
     raters or more, N labels in all, Y of each class, and distances ``δ = 1 − S``. Raters need no
     names.
 
@@ -256,9 +257,9 @@ def krippendorff_alpha(
         Anything `check_counts` takes but known probabilities.
     weights
         As in `percent_agreement`; but "ordinal" distances are Krippendorff's, the squared number of
-        ratings between two classes, and depend on the data.
+        labels between two classes, and depend on the data.
     sample_weight
-        Weights of rows, read as repetition: N counts them.
+        Weights of samples, read as repetition: N counts them.
     distance : None, "ordinal", "interval" or array-like of shape (n_classes, n_classes), optional
         Squared distances δ, as in `sklearn_lhcal.metrics.expected_squared_loss`: "ordinal" is
         the number of steps.
@@ -266,7 +267,7 @@ def krippendorff_alpha(
     Returns
     -------
     alpha : float
-        NaN with an UndefinedMetricWarning where no row has two raters, or all labels are of
+        NaN with an UndefinedMetricWarning where no sample has two raters, or all labels are of
         one class.
 
     Raises

@@ -24,57 +24,57 @@ from ._ratings import Ratings
 
 
 class Annotations(Ratings):
-    """Who said what: labels of n rows, each with the rater who gave it.
+    """Who said what: labels of n samples, each with the rater who gave it.
 
     They go wherever a label histogram goes, and look like counts of shape (n_samples, n_classes).
-    Rows keep their raters when scikit-learn selects some of them. Memory is linear in the ratings.
-    Rows may be without ratings: metrics leave them out, and estimators refuse them.
+    Samples keep their raters when scikit-learn selects some of them. Memory is linear in the
+    labels. Samples may be without labels: metrics leave them out, and estimators refuse them.
 
     Make them by `from_long`, `from_matrix` or `from_counts`.
 
     Parameters
     ----------
     indptr : array-like of shape (n_samples + 1,)
-        The ratings of row i are the entries ``indptr[i]`` to ``indptr[i + 1]`` of `rater` and
+        The labels of sample i are the entries ``indptr[i]`` to ``indptr[i + 1]`` of `rater` and
         `label`.
     rater : array-like of shape (n_ratings,)
-        Number of the rater of each rating, his place in `raters`.
+        Number of the rater of each label, his place in `raters`.
     label : array-like of shape (n_ratings,)
-        Number of the class of each rating, its place in `classes`.
+        Number of the class of each label, its place in `classes`.
     raters : array-like of shape (n_raters,)
         Names of the raters.
     classes : array-like of shape (n_classes,)
         Names of the classes.
     items : array-like of shape (n_samples,), optional
-        Names of the rows.
+        Names of the samples.
     ordered : bool, default=False
-        Whether the ratings of a row are in the order in which they were given.
+        Whether the labels of a sample are in the order in which they were given.
 
     Attributes
     ----------
     indptr, rater, label : ndarray
         As above, read-only.
     row : ndarray of shape (n_ratings,)
-        The row of each rating.
+        The sample of each label.
     raters, classes : ndarray
-        Names; a selection of rows keeps all of them. `classes` is None where `from_counts` found no
-        names.
+        Names; a selection of samples keeps all of them. `classes` is None where `from_counts` found
+        no names.
     items : ndarray of shape (n_samples,) or None
-        Names of the rows, where they are known.
+        Names of the samples, where they are known.
     counts : ndarray of shape (n_samples, n_classes)
-        How many raters gave each row each class, int64, read-only.
+        How many raters gave each sample each class, int64, read-only.
     n : ndarray of shape (n_samples,)
-        How many raters each row has.
+        How many raters each sample has.
     rated : ndarray of shape (n_rated_rows,)
-        Numbers of the rows with ratings.
+        Numbers of the samples with labels.
     has_gaps : bool
-        Whether a row is without ratings.
+        Whether a sample is without labels.
     left_out : dict
         How often each label that is no class was given, in the whole table.
     adjudicated : bool
-        Whether rows on which raters disagree have more ratings, beyond doubt
+        Whether samples on which raters disagree have more labels, beyond doubt
         (`adjudication_test`). Then there is an `AdjudicatedRatingsWarning`, here and from metrics
-        that compare raters of a row.
+        that compare raters of a sample.
 
     Raises
     ------
@@ -87,7 +87,7 @@ class Annotations(Ratings):
     ...     item=["i", "i", "j"], rater=["Ann", "Bob", "Ann"], label=["a", "b", "b"]
     ... )
     >>> y
-    Annotations(2 rows, 2 raters, 3 ratings of 2 classes)
+    Annotations(2 samples, 2 raters, 3 labels of 2 classes)
     >>> y.counts
     array([[1, 1],
            [0, 1]])
@@ -97,7 +97,7 @@ class Annotations(Ratings):
 
     def __repr__(self) -> str:
         return (
-            f"Annotations({len(self)} rows, {self.n_raters} raters, {len(self.rater)} ratings of "
+            f"Annotations({len(self)} samples, {self.n_raters} raters, {len(self.rater)} labels of "
             f"{self.shape[1]} classes)"
         )
 
@@ -125,12 +125,12 @@ class Annotations(Ratings):
             A pandas or polars frame, or a dict of arrays, whose columns `item`, `rater` and `label`
             name; or the three arrays themselves. Nothing: `item`, `rater` and `label` are arrays.
         item, rater, label : str, or array-like of shape (n_ratings,)
-            What was rated, by whom, and as what. A missing label (None, NaN, NA) is no rating.
+            What was rated, by whom, and as what. A missing label (None, NaN, NA) is no label.
         order : str, or array-like of shape (n_ratings,), optional
-            When each rating was given (a time, a round); it sorts the ratings of an item.
+            When each label was given (a time, a round); it sorts the labels of an item.
         items : array-like of shape (n_samples,), optional
-            The items in the order of the rows of X; those that nobody rated become rows without
-            ratings. Default: the sorted distinct items.
+            The items in the order of the samples of X; those that nobody rated become samples
+            without labels. Default: the sorted distinct items.
         classes : array-like of shape (n_classes,), optional
             The classes in the order of the columns, which is kept everywhere. Default: the
             categories of an ordered Categorical in their order; else the sorted distinct labels,
@@ -138,7 +138,7 @@ class Annotations(Ratings):
         on_duplicate : {"raise", "last"}, default="raise"
             What happens where a rater rates an item twice: an error, or the last one counts.
         not_a_class : array-like, optional
-            Labels that answer nothing, "cannot grade": they are no ratings, and `left_out` counts
+            Labels that answer nothing, "cannot grade": they are no labels, and `left_out` counts
             them.
 
         Returns
@@ -148,8 +148,8 @@ class Annotations(Ratings):
         Raises
         ------
         ValueError
-            An item or rater without a name, a rating given twice, a label that is not among
-            `classes`, an item that is not among `items`, no rating at all.
+            An item or rater without a name, a label given twice, a label that is not among
+            `classes`, an item that is not among `items`, no label at all.
 
         Examples
         --------
@@ -166,8 +166,8 @@ class Annotations(Ratings):
             without = np.flatnonzero(codes < 0)
             if without.size:
                 raise ValueError(
-                    f"{without.size} rows have no {word} id (first: row {without[0]}); give each "
-                    "row an id or drop it."
+                    f"{without.size} samples have no {word} id (first: sample {without[0]}); give "
+                    "each sample an id or drop it."
                 )
         if items is not None:
             row, names = placed(row, names, as_names(items, "items"))
@@ -191,7 +191,7 @@ class Annotations(Ratings):
         Parameters
         ----------
         matrix : array-like or frame of shape (n_samples, n_raters)
-            Labels. Gaps are None, NaN or pandas' NA. (Where raters are the rows, transpose it.)
+            Labels. Gaps are None, NaN or pandas' NA. (Where raters are the samples, transpose it.)
         raters : array-like of shape (n_raters,), optional
             Names of the raters. Default: the columns of a frame, else 0, 1, 2, ….
         classes : array-like of shape (n_classes,), optional
@@ -208,7 +208,7 @@ class Annotations(Ratings):
         Raises
         ------
         ValueError
-            No matrix, a label that is not among `classes`, raters that are not distinct, no rating
+            No matrix, a label that is not among `classes`, raters that are not distinct, no label
             at all.
 
         Examples
@@ -227,12 +227,12 @@ class Annotations(Ratings):
 
     @classmethod
     def from_counts(cls, y: LabelsLike) -> Self:
-        """Annotations from counts without raters: every rating has a rater of its own.
+        """Annotations from counts without raters: every label has a rater of its own.
 
         Parameters
         ----------
         y : label histogram of shape (n_samples, n_classes)
-            Anything `check_counts` takes, but no known probabilities. Rows may be empty.
+            Anything `check_counts` takes, but no known probabilities. Samples may be empty.
 
         Returns
         -------
@@ -276,12 +276,12 @@ class Annotations(Ratings):
     # --- some of them ---
 
     def keep(self, ratings: ArrayLike) -> Self:
-        """Some of the ratings, in the same rows; rows may become empty.
+        """Some of the labels, in the same samples; samples may become empty.
 
         Parameters
         ----------
         ratings : array-like of shape (n_ratings,), bool
-            Which ratings to keep, in the order of `rater` and `label`.
+            Which labels to keep, in the order of `rater` and `label`.
 
         Returns
         -------
@@ -297,7 +297,7 @@ class Annotations(Ratings):
         kept = any_array(ratings, "ratings")
         if kept.shape != self.rater.shape or kept.dtype != bool:
             raise ValueError(
-                f"ratings must hold {len(self.rater)} booleans, one a rating, got dtype "
+                f"labels must hold {len(self.rater)} booleans, one a label, got dtype "
                 f"{kept.dtype} and shape {kept.shape}."
             )
         part = copy.copy(self)
@@ -310,12 +310,12 @@ class Annotations(Ratings):
 
     @checked
     def first(self, per_row: int) -> Self:
-        """The first ratings of each row, free of what was asked for afterwards.
+        """The first labels of each sample, free of what was asked for afterwards.
 
         Parameters
         ----------
         per_row : int
-            How many; a row with fewer keeps all.
+            How many; a sample with fewer keeps all.
 
         Returns
         -------
@@ -324,7 +324,7 @@ class Annotations(Ratings):
         Raises
         ------
         ValueError
-            If the order of the ratings is not known.
+            If the order of the labels is not known.
 
         Examples
         --------
@@ -335,7 +335,7 @@ class Annotations(Ratings):
         """
         if not self.ordered:
             raise ValueError(
-                "Which ratings came first is not known; give from_long order=, or from_matrix "
+                "Which labels came first is not known; give from_long order=, or from_matrix "
                 "ordered=True."
             )
         part = self.keep(np.arange(len(self.rater)) - self.indptr[self.row] < per_row)
@@ -350,21 +350,21 @@ class Annotations(Ratings):
         n_raters: int | None = None,
         random_state: Seed = None,
     ) -> Self:
-        """Fewer ratings, as if fewer had been asked for: of a smaller panel, or of each row.
+        """Fewer labels, as if fewer had been asked for: of a smaller panel, or of each sample.
 
         Parameters
         ----------
         per_row : int, optional
-            How many ratings of each row to keep, at random; a row with fewer keeps all.
+            How many labels of each sample to keep, at random; a sample with fewer keeps all.
         n_raters : int, optional
-            How many raters to keep, drawn at random among those with ratings; this comes before
+            How many raters to keep, drawn at random among those with labels; this comes before
             `per_row`.
         random_state : int, RandomState instance or None, default=None
 
         Returns
         -------
         Annotations
-            The same rows; some may be without ratings where `n_raters` is given.
+            The same samples; some may be without labels where `n_raters` is given.
 
         Raises
         ------
@@ -395,14 +395,14 @@ class Annotations(Ratings):
         return part
 
     def leave_one_rater_out(self) -> Iterator[tuple[Any, Self]]:
-        """Each rater in turn, and the ratings of all the others.
+        """Each rater in turn, and the labels of all the others.
 
         Yields
         ------
         rater : object
-            The name of one who gave a rating.
+            The name of one who gave a label.
         rest : Annotations
-            The same rows without the ratings of this rater; some may be without ratings.
+            The same samples without the labels of this rater; some may be without labels.
 
         Examples
         --------

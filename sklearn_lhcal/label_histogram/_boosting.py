@@ -1,7 +1,7 @@
-"""Gradient boosting on label histograms: every row once, by a multinomial objective.
+"""Gradient boosting on label histograms: every sample once, by a multinomial objective.
 
-With the counts c of a row, n their sum, margins f, the logarithms b of the class frequencies, and
-p = softmax(b + f), the loss of a row is
+With the counts c of a sample, n their sum, margins f, the logarithms b of the class frequencies,
+and p = softmax(b + f), the loss of a row is
 
     -sum_k c_k log p_k,    gradient  n p_k - c_k,    curvature  s n p_k (1 - p_k),
 
@@ -27,7 +27,7 @@ class MultinomialObjective:
     """Gradient and curvature of the loss, as both libraries ask for them.
 
     They are in float32, as the libraries keep them, and in the order of the margins. Only the
-    numbers of a block of rows are there in float64.
+    numbers of a block of samples are there in float64.
     """
 
     def __init__(self, counts: NDArray, weight: Floats | None, prior: Floats, scale: float) -> None:
@@ -55,7 +55,7 @@ class MultinomialObjective:
             n = c.sum(axis=1, keepdims=True)
             p = class_shares(self.prior + f[rows])
             gradient[rows] = (n * p - c)[:, first:]
-            # a curvature of 0 would divide by 0 in leaves whose rows are all certain
+            # a curvature of 0 would divide by 0 in leaves whose samples are all certain
             curvature[rows] = np.maximum(self.scale * n * p * (1 - p), 1e-16)[:, first:]
         return gradient.reshape(margins.shape), curvature.reshape(margins.shape)
 
@@ -170,14 +170,14 @@ class BoostedByXGBoost(BoostedTrees):
 
 
 def _column_sums(counts: NDArray, weight: Floats | None) -> Floats:
-    """Sums over the rows, shape (K,), without a copy of the counts in float64."""
+    """Sums over the samples, shape (K,), without a copy of the counts in float64."""
     if weight is None:
         return counts.sum(axis=0, dtype=np.float64)
     return np.einsum("n,nk->k", weight, counts)
 
 
 def boosted(estimator):
-    """The estimator, wrapped where it is a booster that would need rows repeated."""
+    """The estimator, wrapped where it is a booster that would need samples repeated."""
     for library, classifier, wrapper in (
         ("lightgbm", "LGBMClassifier", BoostedByLightGBM),
         ("xgboost", "XGBClassifier", BoostedByXGBoost),

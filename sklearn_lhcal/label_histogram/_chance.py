@@ -1,7 +1,7 @@
 """Agreement of raters beyond chance: one observed agreement, and several chances.
 
-Letters: y_ik counts, n_i raters and μ̂_i shares of row i, w_i weights of rows, S similarity of
-classes, π class shares, p_r those of rater r.
+Letters: y_ik counts, n_i raters and μ̂_i shares of sample i, w_i weights of samples, S similarity
+of classes, π class shares, p_r those of rater r.
 """
 
 import warnings
@@ -23,7 +23,7 @@ Similarity = Literal["nominal", "ordinal", "linear", "quadratic", "interval"] | 
 
 
 class _Labelled(NamedTuple):
-    """Labels and weights of rows: all that agreement depends on."""
+    """Labels and weights of samples: all that agreement depends on."""
 
     labels: Labels
     weight: Floats
@@ -39,8 +39,8 @@ def score(value: Callable, y, weights, sample_weight, **options) -> float:
     found = float(value(_Labelled(labels, w), weights=weights, **options))
     if np.isnan(found):
         warnings.warn(
-            "Agreement is undefined and set to NaN: no row with a positive weight has two ratings, "
-            "or all ratings are of one class.",
+            "Agreement is undefined and set to NaN: no sample with a positive weight has two "
+            "labels, or all labels are of one class.",
             UndefinedMetricWarning,
             stacklevel=3,
         )
@@ -48,7 +48,7 @@ def score(value: Callable, y, weights, sample_weight, **options) -> float:
 
 
 def fleiss(rows, *, weights: Similarity) -> float:
-    """The coefficient of ``p_e = πᵀSπ``, with the mean π of μ̂_i over the rows with a rater."""
+    """The coefficient of ``p_e = πᵀSπ``, with the mean π of μ̂_i over the samples with a rater."""
     S = similarity(weights, rows.labels)
     pi = _mean_shares(rows)
     return _beyond(float(pi @ S @ pi), _observed(rows, S))
@@ -67,7 +67,7 @@ def gwet(rows, *, weights: Similarity) -> float:
 def conger(rows, *, weights: Similarity) -> float:
     """The coefficient of ``p_e = [(Σp_r)ᵀS(Σp_r) − Σ p_rᵀSp_r] / (R(R − 1))``.
 
-    That is two different raters, a row each.
+    That is two different raters, a sample each.
     """
     S = similarity(weights, rows.labels)
     p = _rater_shares(rows)
@@ -97,7 +97,7 @@ def _beyond(p_e: float, p_a: float) -> float:
 
 
 def _mean_shares(rows) -> Floats:
-    """π, shape (K,): the mean of μ̂_i over the rows with a rater."""
+    """π, shape (K,): the mean of μ̂_i over the samples with a rater."""
     w = np.where(rows.labels.n > 0, rows.weight, 0.0)
     return w @ np.nan_to_num(rows.labels.mu) / (w.sum() or np.nan)
 
@@ -108,7 +108,7 @@ def observed_agreement(rows, *, weights: Similarity) -> float:
 
 
 def _observed(rows, S: Floats) -> float:
-    """``p_a = mean_i Σ_k y_ik ((yS)_ik − 1) / (n_i(n_i − 1))`` over rows with two raters."""
+    """``p_a = mean_i Σ_k y_ik ((yS)_ik − 1) / (n_i(n_i − 1))`` over samples with two raters."""
     several = rows.labels.n > 1
     w = rows.weight[several]
     if not w.sum() > 0:
@@ -119,19 +119,19 @@ def _observed(rows, S: Floats) -> float:
 
 
 def _of_rows(mu, n, S: Floats) -> Floats:
-    """p_a of each row, (n,): q is the agreement of two draws with replacement."""
+    """p_a of each sample, (n,): q is the agreement of two draws with replacement."""
     q = np.einsum("ik,kl,il->i", mu, S, mu, optimize=True)
     return q - (1 - q) / (n - 1)
 
 
 def agreement_terms(rows, *, weights: Similarity) -> tuple[Floats, Floats]:
-    """Numerators and denominators of p_a, for rows with two raters or more."""
+    """Numerators and denominators of p_a, for samples with two raters or more."""
     S = similarity(weights, rows.labels)
     return rows.weight * _of_rows(rows.labels.mu, rows.labels.n, S), rows.weight
 
 
 def _rater_shares(rows) -> Floats:
-    """``p_r``, shape (R, K): the class shares of each rater with a rating."""
+    """``p_r``, shape (R, K): the class shares of each rater with a label."""
     labels = _annotated(rows.labels)
     K = labels.shape[1]
     R = len(labels.raters)
@@ -152,7 +152,7 @@ def _annotated(labels: Labels) -> Annotations:
 
 
 def alpha(rows, *, weights: Similarity, distance: Distance) -> float:
-    """``1 − D_o/D_e``, over rows with two raters or more."""
+    """``1 − D_o/D_e``, over samples with two raters or more."""
     labels = rows.labels
     B = points(distance, labels.shape[1], labels.classes, labels.graded)
     if B is not None and not (isinstance(weights, str) and weights == "nominal"):
@@ -168,7 +168,7 @@ def alpha(rows, *, weights: Similarity, distance: Distance) -> float:
     N = w @ n
     if not N > 1:
         raise ValueError(
-            f"sample_weight repeats rows: all ratings weigh {N:.3g}, no more than one."
+            f"sample_weight repeats samples: all labels weigh {N:.3g}, no more than one."
         )
     Y = w @ y
     delta = 1 - similarity(weights, labels) if B is None else half_squares(B)
@@ -182,7 +182,7 @@ def alpha(rows, *, weights: Similarity, distance: Distance) -> float:
 
 
 def _ordinal_distances(Y: Floats) -> Floats:
-    """``δ_kl = (Σ_{g=k..l} Y_g − (Y_k + Y_l)/2)²``: how many ratings lie between."""
+    """``δ_kl = (Σ_{g=k..l} Y_g − (Y_k + Y_l)/2)²``: how many labels lie between."""
     middle = np.cumsum(Y) - Y / 2
     return (middle[:, None] - middle) ** 2
 

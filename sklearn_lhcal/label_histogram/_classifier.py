@@ -29,12 +29,12 @@ class LabelHistogramClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimato
     """Any scikit-learn classifier, trained on label histograms.
 
     A classifier whose class has ``accepts_label_histograms = True`` takes counts as they are. One
-    that takes weights gets each row once per class, with the count as its weight. Any other gets
-    each row once per label. ``LGBMClassifier`` and ``XGBClassifier`` (extra ``boosting``) see each
-    row once: they are trained by the multinomial likelihood of the counts.
+    that takes weights gets each sample once per class, with the count as its weight. Any other gets
+    each sample once per label. ``LGBMClassifier`` and ``XGBClassifier`` (extra ``boosting``) see
+    each sample once: they are trained by the multinomial likelihood of the counts.
 
     Search outside, ``GridSearchCV(LabelHistogramClassifier(...))``. The folds of a search *inside*
-    would have copies of one row on both sides, and its scores would be too good.
+    would have copies of one sample on both sides, and its scores would be too good.
 
     Parameters
     ----------
@@ -68,8 +68,8 @@ class LabelHistogramClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimato
     ) -> Self:
         """Fit a clone of the estimator.
 
-        X has n_samples rows, and y is anything `check_counts` takes. `sample_weight` multiplies the
-        counts of the rows; `fit_params` go to the classifier.
+        X has n_samples samples, and y is anything `check_counts` takes. `sample_weight` multiplies
+        the counts of the samples; `fit_params` go to the classifier.
         """
         X = check_samples(X)
         labels = read_labels(y).for_fit(class_order(self.estimator, X))
@@ -110,7 +110,7 @@ class LabelHistogramClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimato
         return fitted
 
     def predict(self, X: Samples) -> NDArray:
-        """The most probable class of each row, shape (n_samples,)."""
+        """The most probable class of each sample, shape (n_samples,)."""
         check_is_fitted(self, "estimator_")
         return self.classes_[self.predict_proba(X).argmax(axis=1)]
 

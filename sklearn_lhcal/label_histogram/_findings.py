@@ -183,7 +183,7 @@ class MultiLabelCounts:
         Raises
         ------
         ValueError
-            As `Annotations.from_long`, with the name of the finding; a row without a finding.
+            As `Annotations.from_long`, with the name of the finding; a sample without a finding.
 
         Examples
         --------
@@ -205,7 +205,7 @@ class MultiLabelCounts:
         long = read_table(table, item, rater, label, None, finding)
         code, findings = coded(as_names(long.finding, "finding"), "finding")
         if (code < 0).any():
-            raise ValueError(f"finding has no value in row {code.argmin()}; drop such rows.")
+            raise ValueError(f"finding has no value in sample {code.argmin()}; drop such samples.")
         items = coded(long.item, "item")[1] if items is None else items
         parts = {}
         for f, name in enumerate(findings.tolist()):
@@ -267,7 +267,7 @@ class MultiLabelCounts:
         return len(self._labels[0])
 
     def __getitem__(self, key: Any) -> Self:
-        # scikit-learn takes rows by y[rows, ...]
+        # scikit-learn takes samples by y[samples, ...]
         if isinstance(key, tuple) and len(key) == 2 and key[1] is Ellipsis:
             key = key[0]
         if isinstance(key, (tuple, int, np.integer, str)):

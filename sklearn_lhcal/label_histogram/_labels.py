@@ -26,7 +26,7 @@ HINT = "if y holds one label per rater, use Annotations.from_long or Annotations
 
 
 class Labels:
-    """The labels of n rows: a container that goes wherever ``y`` goes, and keeps what it knows.
+    """The labels of n samples: a container that goes wherever ``y`` goes, and keeps what it knows.
 
     Attributes
     ----------
@@ -45,7 +45,7 @@ class Labels:
     """
 
     known = False
-    # whether the order of the ratings of a row is known
+    # whether the order of the labels of a sample is known
     ordered = False
 
     # an array or None; behind `for_fit` and `in_order`, and of single labels, always an array
@@ -105,7 +105,7 @@ class Labels:
         return np.array(self.counts, dtype=dtype, copy=copy)
 
     def __getitem__(self, key: Any) -> NDArray | Self:
-        # scikit-learn takes rows by y[rows, ...]
+        # scikit-learn takes samples by y[samples, ...]
         if isinstance(key, tuple) and len(key) == 2 and _is_everything(key[1]):
             key = key[0]
         if isinstance(key, (tuple, int, np.integer)):
@@ -113,7 +113,7 @@ class Labels:
         return self.take(key)
 
     def take(self, rows: Selection) -> Self:
-        """Some of the rows."""
+        """Some of the samples."""
         labels = copy.copy(self)
         labels.counts = self.counts[rows]
         return labels
@@ -122,7 +122,7 @@ class Labels:
 
     @property
     def n(self) -> Floats:
-        """Raters of each row n_i, shape (n,); inf where probabilities are known."""
+        """Raters of each sample n_i, shape (n,); inf where probabilities are known."""
         if self.known:
             return np.full(len(self), np.inf)
         # the sum of 1,024 counts of 2**53 is no int64
@@ -140,7 +140,7 @@ class Labels:
     def class_disagreement(self) -> Floats:
         """How often exactly one of two raters names a class, 2·y_k(n_i−y_k)/(n_i(n_i−1)), (n, K).
 
-        NaN for rows with fewer than two raters.
+        NaN for samples with fewer than two raters.
         """
         mu = self.mu
         # n/(n−1) is 1 for infinitely many raters, and NaN for one.
@@ -154,12 +154,12 @@ class Labels:
 
     @property
     def rated(self) -> Indices:
-        """The rows with a label, shape (n_rated_rows,)."""
+        """The samples with a label, shape (n_rated_rows,)."""
         return np.flatnonzero(self.n)
 
     @property
     def has_gaps(self) -> bool:
-        """Whether a row is without labels, as annotations and findings allow."""
+        """Whether a sample is without labels, as annotations and findings allow."""
         return not self.n.all()
 
     def warn_if_adjudicated(self) -> None:
@@ -167,7 +167,7 @@ class Labels:
 
     @property
     def majority(self) -> Indices:
-        """Column of the most voted class of each row, the first of several."""
+        """Column of the most voted class of each sample, the first of several."""
         return self.counts.argmax(axis=1)
 
     def check_all_seen(self, where: str, remedy: str = "fewer folds or stratified ones") -> None:
@@ -218,13 +218,13 @@ class Labels:
     def for_fit(self, brought: NDArray | None = None) -> Self:
         """As estimators keep labels: classes in the order that a model brings, else sorted.
 
-        Each row must have a label.
+        Each sample must have a label.
         """
         if self.has_gaps:
             without = np.flatnonzero(self.n == 0)
             raise ValueError(
-                f"y has {len(without)} rows without labels (first: row {without[0]}), but "
-                "estimators need a label in every row: keep the rows y.rated of y and of X."
+                f"y has {len(without)} samples without labels (first: sample {without[0]}), but "
+                "estimators need a label in every sample: keep the samples y.rated of y and of X."
             )
         return self.sorted() if brought is None else self.in_order(brought)
 
@@ -261,7 +261,7 @@ class KnownProbabilities(Labels):
     """True class probabilities in place of counts: infinitely many raters.
 
     Goes wherever a label histogram goes. Every correction for few raters is then 0. Binned
-    losses are not corrected for few rows either: they are those of these rows.
+    losses are not bias-corrected for few samples either: they are those of these samples.
 
     Parameters
     ----------
@@ -272,7 +272,7 @@ class KnownProbabilities(Labels):
     Raises
     ------
     ValueError
-        NaN, negative values, rows that do not sum to 1.
+        NaN, negative values, samples that do not sum to 1.
 
     Examples
     --------
@@ -320,8 +320,8 @@ def check_counts(
     Raises
     ------
     ValueError
-        NaN or infinite values, negative or fractional counts, a row without labels, unknown class
-        names or labels, a number of classes that differs, no rows at all.
+        NaN or infinite values, negative or fractional counts, a sample without labels, unknown
+        class names or labels, a number of classes that differs, no samples at all.
 
     Examples
     --------
@@ -361,7 +361,7 @@ def given_order(labels) -> list | None:
 def read_labels(y, *, name: str = "y", empty_rows: bool = False) -> Labels:
     """The one reader of ``y``, of any form that `check_counts` takes.
 
-    With `empty_rows` a row of counts may have no labels.
+    With `empty_rows` a sample of counts may have no labels.
     """
     if isinstance(y, Labels):
         return y
@@ -372,7 +372,7 @@ def read_labels(y, *, name: str = "y", empty_rows: bool = False) -> Labels:
     a = plain_array(y.toarray() if hasattr(y, "toarray") else y, name)
     if a.size == 0 or a.ndim == 0:
         raise ValueError(
-            f"{name} must have at least one row and be an array, a list or a frame, got "
+            f"{name} must have at least one sample and be an array, a list or a frame, got "
             f"{type(y).__name__} of shape {a.shape}."
         )
     if a.ndim == 2 and a.shape[1] == 1:
@@ -403,7 +403,7 @@ def one_hot(labels: NDArray) -> tuple[Integers, NDArray]:
         gaps = labels != labels
     if gaps.any():
         row = int(np.flatnonzero(gaps)[0])
-        raise ValueError(f"y contains missing labels, NaN or None (first in row {row}); {HINT}")
+        raise ValueError(f"y contains missing labels, NaN or None (first in sample {row}); {HINT}")
     if labels.dtype.kind == "f":
         if np.isinf(labels).any():
             raise ValueError(f"y contains infinite values; {HINT}")
@@ -435,8 +435,8 @@ def _count_matrix(a: NDArray, empty_rows: bool) -> Integers:
     several = np.count_nonzero(a.sum(axis=1) > 1)
     if a.shape[1] > 2 and a.max() == 1 and several >= 5 and not empty_rows:
         warnings.warn(
-            "y holds only 0 and 1, and rows with several ones: it was read as counts of raters of "
-            "whom no two agree. If its columns are findings, each a yes or no, make "
+            "y holds only 0 and 1, and samples with several ones: it was read as counts of raters "
+            "of whom no two agree. If its columns are findings, each a yes or no, make "
             "MultiLabelCounts(positive, asked) of them, for metrics.per_finding and "
             "calibration.PerFinding.",
             stacklevel=4,
@@ -447,7 +447,7 @@ def _count_matrix(a: NDArray, empty_rows: bool) -> Integers:
     if empty.any() and not empty_rows:
         rows = np.flatnonzero(empty)
         raise ValueError(
-            f"y has {len(rows)} rows without labels (first: row {rows[0]}); drop them; {HINT}"
+            f"y has {len(rows)} samples without labels (first: sample {rows[0]}); drop them; {HINT}"
         )
     return counts
 
@@ -468,4 +468,4 @@ def _finite(a: NDArray) -> Floats:
 
 def _first(wrong: Mask) -> str:
     """Where the first wrong value of a matrix is."""
-    return f"first in row {int(np.flatnonzero(wrong.any(axis=1))[0])}"
+    return f"first in sample {int(np.flatnonzero(wrong.any(axis=1))[0])}"

@@ -13,7 +13,7 @@ from ._labels import Labels, given_order, one_hot
 
 
 class Long(NamedTuple):
-    """One annotation an entry: item, rater, label, and what ratings of an item are sorted by.
+    """One annotation an entry: item, rater, label, and what labels of an item are sorted by.
 
     `classes` are the categories of labels that have an order, `finding` what is a yes or no.
     """
@@ -81,7 +81,7 @@ def _column(table, name) -> NDArray | None:
 
 
 def read_matrix(matrix) -> tuple[Long, NDArray]:
-    """The entries of a matrix (n_items, n_raters), gaps among them, and the items of its rows.
+    """The entries of a matrix (n_items, n_raters), gaps among them, and the items of its samples.
 
     Items and raters are numbers here, those of rows and columns.
     """
@@ -138,15 +138,15 @@ def coded(values: NDArray, name: str) -> tuple[Indices, NDArray]:
 
 
 def placed(row: Indices, found: NDArray, items: NDArray) -> tuple[Indices, NDArray]:
-    """Rows in the order of given items."""
+    """Samples in the order of given items."""
     if items.ndim != 1 or len(set(items.tolist())) < len(items):
-        raise ValueError("items must be a 1-D array of different names, one for each row of X.")
+        raise ValueError("items must be a 1-D array of different names, one for each sample of X.")
     place = positions(found, items)
     if (place < 0).any():
         hint = ""
         if items.dtype.kind != found.dtype.kind:
             hint = " Their types differ: make both strings, or both integers."
-        raise ValueError(f"items lacks {found[place < 0].tolist()[:5]}, which have ratings.{hint}")
+        raise ValueError(f"items lacks {found[place < 0].tolist()[:5]}, which have labels.{hint}")
     return place[row], items
 
 
@@ -176,14 +176,14 @@ def assembled(
     label, found = coded(long.label, "label")
     given = label >= 0
     if not given.any():
-        raise ValueError("label holds no ratings: all labels are missing.")
+        raise ValueError("label holds no labels: all labels are missing.")
     row = long.item[given]
     rater = long.rater[given]
     when = None
     if long.order is not None:
         when, _ = coded(long.order[given], "order")
         if (when < 0).any():
-            raise ValueError("order has missing values; give each rating one, or drop order.")
+            raise ValueError("order has missing values; give each label one, or drop order.")
     label, columns = in_classes(label[given], found, classes)
     order, indptr = arranged(row, items, rater, raters, when, on_duplicate)
     return {
@@ -205,10 +205,10 @@ def arranged(
     when: NDArray | None,
     on_duplicate: str,
 ) -> tuple[Indices, Indices]:
-    """The order of ratings by row, and where each row begins in it.
+    """The order of labels by sample, and where each sample begins in it.
 
-    Within a row they are in the order of `when`, else by rater: the order of a table's rows makes
-    no difference then.
+    Within a sample they are in the order of `when`, else by rater: the order of a table's rows
+    makes no difference then.
     """
     order = np.lexsort((rater, row) if when is None else (when, rater, row))
     again = _repeated(row[order], rater[order])
@@ -217,7 +217,7 @@ def arranged(
         who = raters.tolist()[rater[first]]
         what = items.tolist()[row[first]]
         raise ValueError(
-            f"{again.sum()} ratings are given twice (first: rater {who!r}, item {what!r}); keep "
+            f"{again.sum()} labels are given twice (first: rater {who!r}, item {what!r}); keep "
             "one of them, or the last by on_duplicate='last'."
         )
     order = order[np.append(~again, True)]
@@ -228,5 +228,5 @@ def arranged(
 
 
 def _repeated(row: Indices, rater: Indices) -> Mask:
-    """Whether the next rating is one of the same rater for the same item, shape (N − 1,)."""
+    """Whether the next label is one of the same rater for the same item, shape (N − 1,)."""
     return (row[1:] == row[:-1]) & (rater[1:] == rater[:-1])

@@ -1,4 +1,4 @@
-"""Labels as long arrays of single ratings, in the order of their rows."""
+"""Labels as long arrays of single labels, in the order of their samples."""
 
 import warnings
 from typing import Self
@@ -14,7 +14,7 @@ from ._labels import Labels
 
 
 class Ratings(Labels):
-    """What `Annotations` hold: who rated which row as what; see there for the attributes."""
+    """What `Annotations` hold: who rated which sample as what; see there for the attributes."""
 
     @checked
     def __init__(
@@ -43,14 +43,14 @@ class Ratings(Labels):
         self.warn_if_adjudicated()
 
     def warn_if_adjudicated(self) -> None:
-        """Warn where rows on which raters disagree have more ratings."""
+        """Warn where samples on which raters disagree have more labels."""
         if self.adjudicated:
             warnings.warn(
-                "Rows on which raters disagree have more ratings. If a further rater was asked "
-                "because the first ones differed, pairs of ratings disagree too seldom: "
-                "irreducible losses, disagreement and agreement are biased. Then keep the ratings "
-                "that every row was to have, as in y.first(2), which needs their order. Ignore "
-                "this if hard rows were given more raters beforehand.",
+                "Samples on which raters disagree have more labels. If a further rater was asked "
+                "because the first ones differed, pairs of labels disagree too seldom: "
+                "irreducible losses, disagreement and agreement are biased. Then keep the labels "
+                "that every sample was to have, as in y.first(2), which needs their order. Ignore "
+                "this if hard samples were given more raters beforehand.",
                 AdjudicatedRatingsWarning,
                 stacklevel=3,
             )
@@ -63,8 +63,8 @@ class Ratings(Labels):
         fits = self.indptr[:1].tolist() == [0] and self.indptr[-1] == N == len(self.label)
         if not fits or (np.diff(self.indptr) < 0).any():
             raise ValueError(
-                "indptr must rise from 0 to the number of ratings, and rater and label have one "
-                f"entry a rating; got {N} raters and {len(self.label)} labels."
+                "indptr must rise from 0 to the number of labels, and rater and label have one "
+                f"entry a label; got {N} raters and {len(self.label)} labels."
             )
         for codes, names, word in (
             (self.rater, self.raters, "raters"),
@@ -76,7 +76,7 @@ class Ratings(Labels):
             raise ValueError(f"items has {len(self.items)} names for {len(self.indptr) - 1} rows.")
 
     def _count(self, K: int) -> Integers:
-        """How many raters gave each row each class."""
+        """How many raters gave each sample each class."""
         n = len(self.indptr) - 1
         return np.bincount(self.row * K + self.label, minlength=n * K).reshape(n, K)
 
@@ -85,7 +85,7 @@ class Ratings(Labels):
             array.flags.writeable = False
 
     def __setstate__(self, state: dict) -> None:
-        # an array that was pickled can be written to; a copy, as of each block, looks at no row
+        # an array that was pickled can be written to; a copy, as of each block, looks at no sample
         vars(self).update(state)
         self._make_read_only()
 
@@ -93,17 +93,17 @@ class Ratings(Labels):
 
     @property
     def row(self) -> Indices:
-        """The row of each rating, shape (n_ratings,)."""
+        """The sample of each label, shape (n_ratings,)."""
         return np.repeat(np.arange(len(self.indptr) - 1), np.diff(self.indptr))
 
     @property
     def n(self) -> Floats:
-        """Raters of each row n_i, shape (n_samples,)."""
+        """Raters of each sample n_i, shape (n_samples,)."""
         return np.diff(self.indptr).astype(np.float64)
 
     @property
     def n_raters(self) -> int:
-        """How many raters gave a rating in these rows."""
+        """How many raters gave a label in these samples."""
         return int(np.count_nonzero(np.bincount(self.rater, minlength=len(self.raters))))
 
     def plain(self) -> Self:
@@ -120,7 +120,7 @@ class Ratings(Labels):
         return labels
 
     def take(self, rows: Selection) -> Self:
-        """Some of the rows, with their raters."""
+        """Some of the samples, with their raters."""
         part = super().take(rows)
         if isinstance(rows, slice) and rows.step in (None, 1):
             start, stop, _ = rows.indices(len(self))

@@ -1,4 +1,4 @@
-"""What raters agree and disagree on: U-statistics of a row's labels."""
+"""What raters agree and disagree on: U-statistics of a sample's labels."""
 
 from collections.abc import Callable
 from itertools import combinations_with_replacement
@@ -17,7 +17,7 @@ _BLOCK = 2_000_000
 
 
 def pairwise_disagreement(y: LabelsLike) -> Floats:
-    """Unbiased estimate, for each row, of the probability that two raters give different labels.
+    """Unbiased estimate, for each sample, of the probability that two raters give different labels.
 
     It is the U-statistic of P1 eq. (17) for ``Y¹ ≠ Y²``,
     ``d_i = 1 − Σ_k y_k(y_k−1) / (n_i(n_i−1))``.
@@ -30,7 +30,7 @@ def pairwise_disagreement(y: LabelsLike) -> Floats:
     Returns
     -------
     disagreement : ndarray of shape (n_samples,)
-        Probabilities; NaN for rows with fewer than two raters.
+        Probabilities; NaN for samples with fewer than two raters.
 
     Examples
     --------
@@ -53,7 +53,7 @@ def class_disagreement(y: LabelsLike) -> Floats:
     Returns
     -------
     disagreement : ndarray of shape (n_samples, n_classes)
-        Probabilities; NaN for rows with fewer than two raters. The row sum is twice
+        Probabilities; NaN for samples with fewer than two raters. The sample sum is twice
         `pairwise_disagreement`.
 
     Examples
@@ -67,29 +67,29 @@ def class_disagreement(y: LabelsLike) -> Floats:
 
 @checked
 def u_statistic(y: LabelsLike, kernel: Callable[[Integers], ArrayLike], order: int) -> Floats:
-    """Unbiased estimate, for each row, of the mean of a symmetric statistic of `order` raters.
+    """Unbiased estimate, for each sample, of the mean of a symmetric statistic of `order` raters.
 
-    It is the mean of the kernel over all subsets of `order` raters of the row (P1 eq. 17).
+    It is the mean of the kernel over all subsets of `order` raters of the sample (P1 eq. 17).
 
     Parameters
     ----------
     y : label histogram of shape (n_samples, n_classes)
         Anything `check_counts` takes.
     kernel : callable
-        The statistic. It takes counts of shape (n_subsets, n_classes), each row with `order`
-        labels. It returns one value a row, shape (n_subsets,), or m of them, (n_subsets, m).
+        The statistic. It takes counts of shape (n_subsets, n_classes), each sample with `order`
+        labels. It returns one value per sample, shape (n_subsets,), or m of them, (n_subsets, m).
     order : int
         How many raters the statistic takes.
 
     Returns
     -------
     estimate : ndarray of shape (n_samples,) or (n_samples, m)
-        NaN for rows with fewer raters.
+        NaN for samples with fewer raters.
 
     Raises
     ------
     ValueError
-        If `order` is below 1, or the kernel returns another number of rows than it was given.
+        If `order` is below 1, or the kernel returns another number of samples than it was given.
 
     Examples
     --------
@@ -99,13 +99,13 @@ def u_statistic(y: LabelsLike, kernel: Callable[[Integers], ArrayLike], order: i
     """
     labels = read_labels(y)
     K = labels.shape[1]
-    # (n_subsets, K), each row sums to `order`
+    # (n_subsets, K), each sample sums to `order`
     draws = combinations_with_replacement(range(K), order)
     subsets = np.array([np.bincount(draw, minlength=K) for draw in draws])
     values = np.asarray(kernel(subsets), dtype=np.float64)
     if values.ndim not in (1, 2) or len(values) != len(subsets):
         raise ValueError(
-            f"The kernel must return one value a row, {len(subsets)}; it returned shape "
+            f"The kernel must return one value per sample, {len(subsets)}; it returned shape "
             f"{values.shape}."
         )
     estimate = np.empty((len(labels), *values.shape[1:]))

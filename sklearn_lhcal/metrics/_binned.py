@@ -1,8 +1,8 @@
-"""Sums over bins of rows, without the pairs that depend on each other.
+"""Sums over bins of samples, without the pairs that depend on each other.
 
-Labels by one rater depend on each other, as those of one row or group do: only pairs of labels that
-share neither are unbiased for the square of a bin's residual. With U_ir = w_i (x_ir − z_i)/n_i and
-C_ir = w_i/n_i, ``CL_b = W_b/W · p(U)/p(C)``, p(V) the sum of V·V' over such pairs.
+Labels by one rater depend on each other, as those of one sample or group do: only pairs of labels
+that share neither are unbiased for the square of a bin's residual. With U_ir = w_i (x_ir − z_i)/n_i
+and C_ir = w_i/n_i, ``CL_b = W_b/W · p(U)/p(C)``, p(V) the sum of V·V' over such pairs.
 """
 
 import copy
@@ -21,7 +21,7 @@ Correction = Literal["residual", "label"] | None
 _FOUR = 4
 
 
-# the sums over the rows of a bin; e = μ̂ − z, s = μ̂(1−μ̂), and c = s/(n_i−1) is the unbiased
+# the sums over the samples of a bin; e = μ̂ − z, s = μ̂(1−μ̂), and c = s/(n_i−1) is the unbiased
 # estimate of what the raters' sampling adds to e²
 SUMS = ("w", "ww", "we", "wee", "wwee", "wc", "wz", "wmm", "ws")
 
@@ -32,7 +32,7 @@ def _entry(number: int) -> Any:
 
 
 class BinSums:
-    """Sums per class and bin from which every binned loss follows; `add` takes blocks of rows.
+    """Sums per class and bin from which every binned loss follows; `add` takes blocks of samples.
 
     Parameters
     ----------
@@ -46,9 +46,9 @@ class BinSums:
     Attributes
     ----------
     n_rows : int
-        Number of rows added.
+        Number of samples added.
     dependent : bool
-        Whether groups or raters have pairs of rows that no correction counts.
+        Whether groups or raters have pairs of samples that no correction counts.
     """
 
     w, ww, we, wee, wwee, wc, wz, wmm, ws = map(_entry, range(len(SUMS)))
@@ -69,9 +69,9 @@ class BinSums:
         part: NDArray | None = None,
         s: NDArray | None = None,
     ) -> None:
-        """Add rows: μ̂ and z of shape (m, K), raters n, weights and parts of shape (m,).
+        """Add samples: μ̂ and z of shape (m, K), raters n, weights and parts of shape (m,).
 
-        Infinitely many raters need no correction. s are the variances of the labels of a row,
+        Infinitely many raters need no correction. s are the variances of the labels of a sample,
         (m, K), where these are not 0 and 1.
         """
         K, B = self.w.shape
@@ -84,7 +84,7 @@ class BinSums:
             s = mu * (1 - mu)
         e = mu - z
         we = weight * e
-        # the correction of rows with one rater is never read
+        # the correction of samples with one rater is never read
         with np.errstate(divide="ignore", invalid="ignore"):
             wc = weight * (s / (n[:, None] - 1))
 
@@ -120,7 +120,7 @@ class BinSums:
             self.wwee[k] = np.bincount(cells // G, weights=we**2, minlength=B)
 
     def merge(self, other: "BinSums") -> None:
-        """Add the sums of other rows, binned alike."""
+        """Add the sums of other samples, binned alike."""
         self.table += other.table
         self.n_rows += other.n_rows
 
@@ -151,7 +151,7 @@ class BinSums:
         )
 
     def _several(self) -> Mask:
-        """Where a bin can be corrected, (K, B): more than one row in it, or group."""
+        """Where a bin can be corrected, (K, B): more than one sample in it, or group."""
         if self.correction is None:
             return self.w > 0
         return self.w**2 - self.ww > 1e-12 * self.w**2
@@ -174,14 +174,14 @@ class BinSums:
     def epistemic_loss(self) -> Floats:
         """EL_kb of shape (K, B).
 
-        P1 eq. (9) split over bins; the plugin keeps the raters' spread, eq. (8).
+        P1 eq. (9) split over bins; the plug-in keeps the raters' spread, eq. (8).
         """
         return (self.wee if self.correction is None else self.wee - self.wc) / self.w[0].sum()
 
     def irreducible_loss(self) -> Floats:
         """IL_k of shape (K,).
 
-        With `expected_squared_loss` less `epistemic_loss` it agrees row by row.
+        With `expected_squared_loss` less `epistemic_loss` it agrees sample by sample.
         """
         spread = self.ws if self.correction is None else self.ws + self.wc
         return spread.sum(axis=1) / self.w[0].sum()
@@ -201,7 +201,7 @@ def check_exponent(p, bias_correction: str | None) -> None:
     if p != 2 and bias_correction is not None:
         raise ValueError(
             f"bias_correction={bias_correction!r} is for p = 2 only, got p = {p}; "
-            "pass bias_correction=None for the plugin."
+            "pass bias_correction=None for the plug-in."
         )
 
 
@@ -232,7 +232,7 @@ class Binned(NamedTuple):
     pairs: bool = False
 
     def sums(self, rows: Rows) -> BinSums:
-        """The sums of these rows, with their groups and raters."""
+        """The sums of these samples, with their groups and raters."""
         sums = BinSums(self.bins, self.z.shape[1], correction=self.correction)
         self.add_to(sums, rows)
         # one rater alone has no pairs with others: the labels are then his
@@ -248,7 +248,7 @@ class Binned(NamedTuple):
         return sums
 
     def add_to(self, sums: BinSums, rows: Rows, part: NDArray | None = None) -> None:
-        """Add the rows to the sums of parts of the data, as if rows were independent."""
+        """Add the samples to the sums of parts of the data, as if samples were independent."""
         for block in row_blocks(*rows.labels.shape):
             some = rows.take(block)
             rates, n, s = self.observed(some)
@@ -257,7 +257,7 @@ class Binned(NamedTuple):
 
 
 def raters_repeat(rows: Rows, least: int = 1) -> bool:
-    """Whether so many raters are known, one of whom rated two rows."""
+    """Whether so many raters are known, one of whom rated two samples."""
     if not isinstance(rows.labels, Annotations):
         return False
     times = np.bincount(rows.labels.rater)
@@ -288,8 +288,8 @@ def _leave_out_ratings(binned: Binned, sums: BinSums, rows: Rows) -> None:
 def _leave_out_pairs(binned: Binned, sums: BinSums, rows: Rows) -> None:
     """The same where terms are pairs of labels: only pairs of them without a common rater count.
 
-    With A_r and A_ir, sums of U_irs over the pairs that hold r, and B_rs, sums over rows, what is
-    left out is Σ_r A_r² − Σ_{r<s} B_rs² − [Σ_ir A_ir² − Σ_{i,r<s} U_irs²].
+    With A_r and A_ir, sums of U_irs over the pairs that hold r, and B_rs, sums over samples, what
+    is left out is Σ_r A_r² − Σ_{r<s} B_rs² − [Σ_ir A_ir² − Σ_{i,r<s} U_irs²].
     """
     y = cast(Annotations, rows.labels)
     differ = binned.of_ratings(rows)
@@ -300,7 +300,7 @@ def _leave_out_pairs(binned: Binned, sums: BinSums, rows: Rows) -> None:
     row_of_pair = row[first]
     c = rows.weight / np.maximum(y.n * (y.n - 1) / 2, 1)
     C = c[row_of_pair]
-    # each rating is in a pair with each other one of its row
+    # each label is in a pair with each other one of its sample
     A_C = (c * (y.n - 1))[row]
     rater = y.rater.astype(np.intp)
     one, other = rater[first], rater[second]
@@ -359,12 +359,12 @@ def squares(values: NDArray, codes: NDArray, index: NDArray, n_bins: int) -> Flo
 
 
 def pairs_within(indptr: NDArray) -> tuple[Indices, Indices]:
-    """Both places of every pair of ratings of one row, in the order of rows, (n_pairs,) each.
+    """Both places of every pair of labels of one sample, in the order of samples, (n_pairs,) each.
 
-    `indptr` holds where the ratings of each row begin, shape (n + 1,).
+    `indptr` holds where the labels of each sample begin, shape (n + 1,).
     """
     N = int(indptr[-1])
-    # the ratings of its row that follow each one
+    # the labels of its sample that follow each one
     left = np.repeat(indptr[1:], np.diff(indptr)) - np.arange(1, N + 1)
     first = np.repeat(np.arange(N), left)
     begin = np.cumsum(left) - left

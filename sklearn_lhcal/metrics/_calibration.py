@@ -29,7 +29,7 @@ _MUCH = 0.05  # weight in bins that one group or rater fills, above which a warn
 def class_bins(
     rows: Rows, *, n_bins, strategy, bias_correction, distance: Distance = None, **others
 ) -> Binned:
-    """The bins of each class of each row, (n, K), or of each coordinate of its mean point."""
+    """The bins of each class of each sample, (n, K), or of each coordinate of its mean point."""
     B = points_of(rows, distance)
     z = rows.z if B is None else rows.z @ B
     limits = None if B is None else (B.min(axis=0), B.max(axis=0))
@@ -55,7 +55,7 @@ def calibration_parts(sums: BinSums) -> Floats:
     if sums.dependent and sums.dropped_weight() > _MUCH:
         # one text for all blocks of a jackknife, so that it is shown once
         warnings.warn(
-            "More than 5 % of the weight lies in bins whose rows all belong to one group or one "
+            "More than 5% of the weight lies in bins whose samples all belong to one group or one "
             "rater; these bins count 0. Use fewer bins, or strategy='quantile'; the dropped_weight "
             "of loss_decomposition says how much weight is left out.",
             UserWarning,
@@ -132,29 +132,30 @@ def calibration_loss(
     loss: Literal["squared", "log"] = "squared",
     distance: Distance = None,
 ) -> float:
-    """Squared distance of predictions from label frequencies in bins: smaller is better, minimum 0.
+    """Squared calibration error over bins (reliability): 0 for a calibrated model.
 
-    A corrected loss may be negative. Rows predicted alike share a bin, for each class by itself.
-    The loss is summed over the bins b of z_k and the classes k: the plugin is ``CL_kb =
-    W_b/W·(c̄−z̄)²`` (P1 eq. 12), or ``W_b/W·|c̄−z̄|^p`` (Def. 2).
+    The bias-corrected estimate, the default, may be negative. Samples predicted alike share a bin,
+    for each class by itself. The loss is summed over the bins b of z_k and the classes k: the
+    plug-in is ``CL_kb = W_b/W·(c̄−z̄)²`` (P1 eq. 12), or ``W_b/W·|c̄−z̄|^p`` (Def. 2).
 
     Parameters
     ----------
     y : label histogram of shape (n_samples, n_classes)
-        Anything `check_counts` takes. One rater a row is enough. With `Annotations` the residual
-        correction leaves out pairs of ratings by one rater too.
+        Anything `check_counts` takes. One rater per sample is enough. With `Annotations` the
+        residual correction leaves out pairs of labels by one rater too.
     prediction : array-like of shape (n_samples, n_classes) or (n_samples,), or Distribution
         Class probabilities, or those of the second of two classes, or a distribution, whose mean
         counts.
     sample_weight : array-like of shape (n_samples,), optional
-        Weights of the rows. The plugin reads them as repetition. Corrected values do not depend on
-        their scale.
+        Weights of the samples. The plug-in reads them as repetition. Corrected values do not depend
+        on their scale.
     groups : array-like of shape (n_samples,), optional
-        Rows of one group (one patient, say) may depend on each other; groups are independent.
-        Without groups the corrections take rows as independent. With groups the residual correction
-        leaves out pairs of rows of one group, and "label" is refused. A bin whose rows all belong
-        to one group contributes 0. A warning says so where such bins hold more than 5 % of the
-        weight, and `LossDecomposition.dropped_weight` says how much. Plugins do not change.
+        Samples of one group (one patient, say) may depend on each other; groups are independent.
+        Without groups the corrections take samples as independent. With groups the residual
+        correction leaves out pairs of samples of one group, and "label" is refused. A bin whose
+        samples all belong to one group contributes 0. A warning says so where such bins hold more
+        than 5% of the weight, and `LossDecomposition.dropped_weight` says how much. Plugins do not
+        change.
     p : float, default=2
         Exponent, 1 or more. Only p = 2 has corrections; for others pass ``bias_correction=None``.
         ``np.inf``: the largest ``|c̄−z̄|`` of all classes and bins.
@@ -164,12 +165,12 @@ def calibration_loss(
         Equal widths on [0, 1], or ``np.quantile`` of z_k, where equal edges are merged. Weights do
         not enter the edges.
     bias_correction : {"residual", "label", None}
-        What is taken off for the sampling of rows. "residual": the variance of ``μ̂ − z`` within
-        the bin, which makes the binned loss exactly unbiased where bins have two rows or more.
+        What is taken off for the sampling of samples. "residual": the variance of ``μ̂ − z`` within
+        the bin, which makes the binned loss exactly unbiased where bins have two samples or more.
         "label": the variance of μ̂ (P1 eq. 13), which is biased by the spread of z within bins; for
-        one label a row it is the debiased reliability of Bröcker 2012 and Ferro and Fricker 2012.
-        None: nothing. A corrected bin with one row contributes 0. Raters of a row need not be
-        independent of each other.
+        one label per sample it is the debiased reliability of Bröcker 2012 and Ferro and Fricker
+        2012. None: nothing. A corrected bin with one sample contributes 0. Raters of a sample need
+        not be independent of each other.
     loss : {"squared", "log"}
         The proper loss of which this is the calibration part (P1 eq. 5). "log": the terms of the
         log loss, ``W_b/W·(c̄ log(c̄/z̄) − c̄ + z̄)``, whose sum over classes is a Kullback-Leibler
@@ -187,11 +188,11 @@ def calibration_loss(
 
     Notes
     -----
-    Counts do not say who spoke. Where the same few raters read many rows, what they share looks
+    Counts do not say who spoke. Where the same few raters read many samples, what they share looks
     like miscalibration, and the loss of their counts is too large. That of their `Annotations` is
-    not: it is an average over pairs of ratings of different rows by different raters, as for a new
-    rater. A bin whose ratings are all of one rater contributes 0, as one of one group does. Where
-    there is one rater in all, the labels are taken for his, and rows alone are left out.
+    not: it is an average over pairs of labels of different samples by different raters, as for a
+    new rater. A bin whose labels are all of one rater contributes 0, as one of one group does.
+    Where there is one rater in all, the labels are taken for his, and samples alone are left out.
 
     Examples
     --------
@@ -216,10 +217,10 @@ def calibration_error(
     bias_correction: Correction = "residual",
     distance: Distance = None,
 ) -> float:
-    """Signed root of `calibration_loss`: smaller is better, minimum 0.
+    """Calibration error, the signed root of `calibration_loss`: 0 for a calibrated model.
 
     ``CE = sign(CL)·|CL|^(1/p)``, the root of the sum over classes (P1 Def. 2); for p = ∞ the loss
-    itself. It is negative where the corrected loss is.
+    itself. It is negative where the bias-corrected loss is.
 
     Parameters
     ----------
@@ -255,11 +256,12 @@ def dispersion_loss(
     bias_correction: Correction = "residual",
     distance: Distance = None,
 ) -> float:
-    """The dispersion loss ``DL = EL − CL``: smaller is better, minimum 0.
+    """Grouping loss ``DL = EL − CL``: 0 where no better model could do more than calibration.
 
-    It is the epistemic loss that calibration cannot remove: how much the true probabilities of rows
-    predicted alike differ (P1 eq. 14, 34, 35). A corrected loss may be negative. Both parts are
-    taken on the same rows: those with two raters or more for corrected values, all for plugins.
+    It is the epistemic loss that calibration cannot remove: how much the true probabilities of
+    samples predicted alike differ (P1 eq. 14, 34, 35). A bias-corrected loss may be negative. Both
+    parts are taken on the same samples: those with two raters or more for corrected values, all for
+    plugins.
 
     Parameters
     ----------
@@ -293,9 +295,9 @@ def dispersion_error(
     bias_correction: Correction = "residual",
     distance: Distance = None,
 ) -> float:
-    """Signed root of `dispersion_loss`: smaller is better, minimum 0.
+    """Signed root of `dispersion_loss`: 0 where no better model could do more than calibration.
 
-    It is negative where the corrected loss is.
+    It is negative where the bias-corrected loss is.
 
     Parameters
     ----------

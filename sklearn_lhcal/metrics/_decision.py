@@ -31,7 +31,7 @@ from ._kernel_bandwidth import as_tensor, choose_bandwidth
 
 
 def _meet(prediction, cost_matrix) -> tuple[Floats, Costs]:
-    """Class probabilities, and costs with their rows in the same order."""
+    """Class probabilities, and costs with their samples in the same order."""
     found, classes = read_prediction(prediction)
     z = found.mean() if isinstance(found, Distribution) else found
     costs = check_cost_matrix(cost_matrix, a_row=True).for_classes(classes, z.shape[1])
@@ -52,7 +52,7 @@ def read_decisions(y, decisions, sample_weight, groups, *, cost_matrix) -> Rows:
 
 
 def cost_terms(rows: Rows, *, cost_matrix) -> tuple:
-    """Σ_k μ̂_k C_kd̂ of each row, Eq. (6); the prediction holds C_kd̂."""
+    """Σ_k μ̂_k C_kd̂ of each sample, Eq. (6); the prediction holds C_kd̂."""
     return weighted(rows, np.einsum("nk,nk->n", rows.mu, rows.prediction))
 
 
@@ -68,7 +68,7 @@ def _gap_terms(rows: Rows, *, cost_matrix) -> tuple:
 
 
 def bayes_decision(prediction: PredictionLike, cost_matrix: ArrayLike) -> NDArray:
-    """The decision of least expected cost for each row, ``argmin_d Σ_k z_k C_kd`` (P4 eq. 1).
+    """The decision of least expected cost for each sample, ``argmin_d Σ_k z_k C_kd`` (P4 eq. 1).
 
     Ties go to the first column. Costs count relative to the best decision for the class, which
     changes no decision.
@@ -81,7 +81,7 @@ def bayes_decision(prediction: PredictionLike, cost_matrix: ArrayLike) -> NDArra
     cost_matrix : array-like or frame of shape (n_classes, n_decisions)
         Cost of each decision (column) under each class (row), in any unit; negative costs are
         gains. To reject is one decision more. An array of shape (n_samples, n_classes, n_decisions)
-        holds the costs of each row: of a loan by its size, say. The columns of a frame name the
+        holds the costs of each sample: of a loan by its size, say. The columns of a frame name the
         decisions; the index of a pandas frame, or a first column of a polars frame that holds no
         numbers, names the classes. They are matched by name with those of `prediction`; where that
         has no names, they must be sorted.
@@ -123,9 +123,9 @@ def decision_risk(
 ) -> float:
     """Mean cost of decisions: smaller is better; between the least and the largest cost.
 
-    ``R = mean Σ_k μ̂_k C_kd̂`` (P4 eq. 6); with one label a row the mean of ``C_yd̂``. Its interval
-    is ``confidence_interval(decision_risk, y, decisions, cost_matrix=C)``; where one cost is much
-    larger than the others, see `risk_bound` too.
+    ``R = mean Σ_k μ̂_k C_kd̂`` (P4 eq. 6); with one label per sample the mean of ``C_yd̂``. Its
+    interval is ``confidence_interval(decision_risk, y, decisions, cost_matrix=C)``; where one cost
+    is much larger than the others, see `risk_bound` too.
 
     Parameters
     ----------
@@ -135,9 +135,9 @@ def decision_risk(
     decisions : array-like of shape (n_samples,)
         Column numbers of the cost matrix, or names of its columns.
     cost_matrix : array-like or frame of shape (n_classes, n_decisions)
-        As in `bayes_decision`, also one a row; costs count as they are, negative ones too.
+        As in `bayes_decision`, also one per sample; costs count as they are, negative ones too.
     sample_weight : array-like of shape (n_samples,), optional
-        Weights of the rows; only their ratios matter.
+        Weights of the samples; only their ratios matter.
 
     Returns
     -------
@@ -169,7 +169,7 @@ def model_risk(
     prediction, cost_matrix
         As in `bayes_decision`.
     sample_weight : array-like of shape (n_samples,), optional
-        Weights of the rows; only their ratios matter.
+        Weights of the samples; only their ratios matter.
 
     Returns
     -------
@@ -204,8 +204,8 @@ def risk_gap(
 
     Above 0 where the model is too confident of its decisions. ``R − R̂``; 0 in expectation for a
     calibrated model, under any cost matrix (Zhao et al. 2021). Intervals of it, and of
-    `decision_risk`, cover too rarely where few of the rows show the dearest mistake; the guide says
-    how rarely.
+    `decision_risk`, cover too rarely where few of the samples show the most expensive mistake; the
+    guide says how rarely.
 
     Parameters
     ----------
@@ -214,7 +214,7 @@ def risk_gap(
     prediction, cost_matrix
         As in `bayes_decision`.
     sample_weight : array-like of shape (n_samples,), optional
-        Weights of the rows; only their ratios matter.
+        Weights of the samples; only their ratios matter.
 
     Returns
     -------
@@ -242,11 +242,11 @@ def risk_gap(
 
 
 def _benefit_terms(rows: Rows, *, threshold: float, class_index) -> tuple:
-    """``1{p_i ≥ t} [μ̂_i − (1 − μ̂_i) t/(1 − t)]`` of each row."""
+    """``1{p_i ≥ t} [μ̂_i − (1 − μ̂_i) t/(1 − t)]`` of each sample."""
     k = class_column(class_index, rows)
     t = threshold
     mu = rows.mu[:, k]
-    # 1 − .9 is below .1, and .7 in float32 below .7
+    # 1 − 0.9 is below 0.1, and 0.7 in float32 below 0.7
     acts = rows.z[:, k] >= t - below(t, t)
     return weighted(rows, acts * (mu - (1 - mu) * t / (1 - t)))
 
@@ -266,17 +266,17 @@ def net_benefit(
     sample_weight: Weights = None,
     class_index: object = None,
 ) -> float:
-    """Net benefit of acting on the rows with ``p ≥ threshold``: larger is better, at most the
+    """Net benefit of acting on the samples with ``p ≥ threshold``: larger is better, at most the
     share of the class.
 
-    ``NB(t) = mean 1{p_i ≥ t} [μ̂_i − (1 − μ̂_i) t/(1 − t)]``: true alarms a row, less false ones at
-    their exchange rate. To act from a probability t on means that a false alarm weighs t/(1 − t)
-    missed cases. Acting on no row has net benefit 0; acting on every row has that of ``p = 1``. A
-    model is useful at this threshold where it is above both.
+    ``NB(t) = mean 1{p_i ≥ t} [μ̂_i − (1 − μ̂_i) t/(1 − t)]``: true alarms per sample, less false
+    ones at their exchange rate. To act from a probability t on means that a false alarm weighs t/(1
+    − t) missed cases. Acting on no sample has net benefit 0; acting on every sample has that of ``p
+    = 1``. A model is useful at this threshold where it is above both.
 
-    It is unbiased with any number of raters a row. Rows count alike, however many raters they have.
-    Where a missed case costs 1 − t and a false alarm t, ``NB = share − R / (1 − t)`` with R the
-    `decision_risk`.
+    It is unbiased with any number of raters per sample. Samples count alike, however many raters
+    they have. Where a missed case costs 1 − t and a false alarm t, ``NB = share − R / (1 − t)``
+    with R the `decision_risk`.
 
     Parameters
     ----------
@@ -289,7 +289,7 @@ def net_benefit(
         The probability t from which on one acts, at least 0 and below 1. Predictions that rounding
         alone puts below it count as at it.
     sample_weight : array-like of shape (n_samples,), optional
-        Weights of the rows; only their ratios matter.
+        Weights of the samples; only their ratios matter.
     class_index : int or class name, optional
         The class that calls for acting, against all others: its name, or its column number where
         names are no numbers. None: the second of two.
@@ -297,7 +297,8 @@ def net_benefit(
     Returns
     -------
     benefit : float
-        In true alarms a row: .05 is worth five true alarms in 100 rows without a false one.
+        In true alarms per sample: 0.05 is worth five true alarms in 100 samples without a false
+        one.
 
     Raises
     ------
@@ -368,12 +369,12 @@ def risk_decomposition(
 
     P4 eq. 8 and corollary 1.
 
-    The calibrated prediction φ is the label frequencies among rows predicted alike, and R[φ] is the
-    risk of the decisions made from it. Resolution is uncertainty − R[φ], and reliability is risk −
-    R[φ]. Where predictions repeat, φ is exact: the mean over the rows with the same prediction.
-    Else it is estimated by Dirichlet kernels, ``φ_j = z_j + Σ k (μ̂_i − z_i) / Σ k`` over the other
-    rows i. R[φ] is then an out-of-sample risk. The parts still add up, and the reliability of a
-    calibrated model is 0 or a little below.
+    The calibrated prediction φ is the label frequencies among samples predicted alike, and R[φ] is
+    the risk of the decisions made from it. Resolution is uncertainty − R[φ], and reliability is
+    risk − R[φ]. Where predictions repeat, φ is exact: the mean over the samples with the same
+    prediction. Else it is estimated by Dirichlet kernels, ``φ_j = z_j + Σ k (μ̂_i − z_i) / Σ k``
+    over the other samples i. R[φ] is then an out-of-sample risk. The parts still add up, and the
+    reliability of a calibrated model is 0 or a little below.
 
     Parameters
     ----------
@@ -382,11 +383,11 @@ def risk_decomposition(
     prediction, cost_matrix
         As in `bayes_decision`.
     sample_weight : array-like of shape (n_samples,), optional
-        Weights of the rows, read as repetition where predictions repeat.
+        Weights of the samples, read as repetition where predictions repeat.
     bandwidth : None, "loo", "cv" or float, default=None
-        Of the kernels, as in `kernel_calibration_error`. None: rows with the same prediction where
-        there are at most half as many predictions as rows, else "cv"; "loo" smooths too much here
-        as a rule.
+        Of the kernels, as in `kernel_calibration_error`. None: samples with the same prediction
+        where there are at most half as many predictions as samples, else "cv"; "loo" smooths too
+        much here as a rule.
 
     Returns
     -------
@@ -423,7 +424,7 @@ def risk_decomposition(
 
 
 def _calibrated(rows: Rows, w, bandwidth):
-    """φ of each row, (n, K): by groups of equal predictions, or by kernels."""
+    """φ of each sample, (n, K): by groups of equal predictions, or by kernels."""
     different, group = np.unique(rows.z, axis=0, return_inverse=True)
     if bandwidth is None and 2 * len(different) <= len(rows):
         return _group_means(rows.mu, w, group.ravel())
@@ -441,6 +442,6 @@ def _calibrated(rows: Rows, w, bandwidth):
 
 
 def _group_means(mu, w, group):
-    """The weighted mean of μ̂ over the rows with the same prediction, shape (n, K)."""
+    """The weighted mean of μ̂ over the samples with the same prediction, shape (n, K)."""
     sums = np.stack([np.bincount(group, weights=w * mu[:, k]) for k in range(mu.shape[1])], axis=1)
     return (sums / np.maximum(np.bincount(group, weights=w), 1e-300)[:, None])[group]

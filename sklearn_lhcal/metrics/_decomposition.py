@@ -1,4 +1,4 @@
-"""All parts of the expected squared loss at once (P1 §3), on one row set.
+"""All parts of the expected squared loss at once (P1 §3), on one sample set.
 
 Letters as in `_label_histogram`.
 """
@@ -21,7 +21,7 @@ from ._label_histogram import least_raters
 
 @result
 class LossDecomposition(NamedTuple):
-    """Parts of the expected squared loss, all on one row set: ``L = EL + IL``, ``EL = CL + DL``.
+    """Parts of the expected squared loss, all on one sample set: ``L = EL + IL``, ``EL = CL + DL``.
 
     These are P1 eq. 6, with DL in place of ERL, which bins do not show; ``L = CL + RL`` is eq. 5.
     The equalities hold in total, per class, and for EL, CL, DL per bin. K classes, B bins.
@@ -46,11 +46,11 @@ class LossDecomposition(NamedTuple):
     bin_edges : ndarray of shape (n_classes, n_bins + 1)
         Edges; NaN where merged quantiles left fewer.
     n_rows : int
-        How many rows were used.
+        How many samples were used.
     dropped_weight : float
         Share of the weight, mean over classes, in bins that cannot be corrected. They contribute 0
-        to the calibration loss. Such bins hold one row, one group or, with `Annotations`, one rater
-        only. 0 for plugins.
+        to the calibration loss. Such bins hold one sample, one group or, with `Annotations`, one
+        rater only. 0 for plugins.
     """
 
     expected_squared_loss: float
@@ -79,7 +79,7 @@ class LossDecomposition(NamedTuple):
         return self.expected_squared_loss - self.calibration_loss
 
 
-# of no rows
+# of no samples
 NOTHING = LossDecomposition._make([*[np.nan] * 5, *[np.empty(0)] * 12, 0, np.nan])
 
 
@@ -123,14 +123,14 @@ def loss_decomposition(
     Parameters
     ----------
     y, prediction, sample_weight, groups, n_bins, strategy, bias_correction, distance
-        As in `calibration_loss`. All corrected parts use the rows with two raters or more; plugins
-        use all rows. Groups change CL and DL only, as the other parts are means over rows. With a
-        distance, parts by class are by coordinate: for "ordinal" by step.
+        As in `calibration_loss`. All corrected parts use the samples with two raters or more;
+        plugins use all samples. Groups change CL and DL only, as the other parts are means over
+        samples. With a distance, parts by class are by coordinate: for "ordinal" by step.
 
     Returns
     -------
     LossDecomposition
-        Totals, class parts, bin parts, and the number of rows used. All losses are better when
+        Totals, class parts, bin parts, and the number of samples used. All losses are better when
         smaller.
 
     Examples

@@ -170,17 +170,17 @@ def disagreement_squared_loss(
 ) -> float:
     """Expected squared loss ``L_φ`` of predicted disagreement: smaller is better, minimum 0.
 
-    Predicted is the probability that two raters of a row give different labels.
+    Predicted is the probability that two raters of a sample give different labels.
 
     Parameters
     ----------
     y : label histogram of shape (n_samples, n_classes)
-        Anything `check_counts` takes. Rows with one rater are left out.
+        Anything `check_counts` takes. Samples with one rater are left out.
     prediction : Distribution, or array-like of shape (n_samples, n_classes) or (n_samples,)
         Its `disagreement()` φ̂ is scored. Class probabilities z are taken for a point mass, whose
         ``φ̂ = 1 − Σz²``.
     sample_weight : array-like of shape (n_samples,), optional
-        Weights of the rows; only their ratios matter.
+        Weights of the samples; only their ratios matter.
     distance : None, "ordinal", "interval" or array-like of shape (n_classes, n_classes), optional
         As in `expected_squared_loss`. Predicted and observed is then half the mean squared
         distance of two raters, for "ordinal" half of how many steps they are apart.
@@ -188,8 +188,8 @@ def disagreement_squared_loss(
     Returns
     -------
     loss : float
-        Squared probability; NaN with an UndefinedMetricWarning where no row has two raters. With a
-        distance in units of d⁴.
+        Squared probability; NaN with an UndefinedMetricWarning where no sample has two raters. With
+        a distance in units of d⁴.
 
     Examples
     --------
@@ -211,9 +211,9 @@ def disagreement_calibration_loss(
     bias_correction: Correction = "residual",
     distance: Distance = None,
 ) -> float:
-    """Calibration loss ``CL_φ`` of predicted disagreement: smaller is better, minimum 0.
+    """Squared calibration error ``CL_φ`` of predicted disagreement: 0 if it is calibrated.
 
-    A corrected loss may be negative (P1 eq. 43).
+    A bias-corrected loss may be negative (P1 eq. 43).
 
     Parameters
     ----------
@@ -227,13 +227,13 @@ def disagreement_calibration_loss(
     Returns
     -------
     loss : float
-        Squared probability; NaN with an UndefinedMetricWarning where no row has two raters.
+        Squared probability; NaN with an UndefinedMetricWarning where no sample has two raters.
 
     Notes
     -----
     With `Annotations` of four raters or more the residual correction averages over pairs of pairs
-    of ratings without a common row or rater. Counts, and fewer raters, leave out rows alone: what
-    raters share then looks like miscalibration. Time and memory grow with the pairs of ratings.
+    of labels without a common sample or rater. Counts, and fewer raters, leave out samples alone:
+    what raters share then looks like miscalibration. Time and memory grow with the pairs of labels.
 
     Examples
     --------
@@ -259,9 +259,9 @@ def disagreement_calibration_error(
     bias_correction: Correction = "residual",
     distance: Distance = None,
 ) -> float:
-    """Signed root of `disagreement_calibration_loss`: smaller is better, minimum 0.
+    """Signed root of `disagreement_calibration_loss`: 0 if predicted disagreement is calibrated.
 
-    It is negative where the corrected loss is.
+    It is negative where the bias-corrected loss is.
 
     Parameters
     ----------
@@ -302,7 +302,7 @@ def class_disagreement_squared_loss(
     Returns
     -------
     loss : float
-        Squared probability; NaN with an UndefinedMetricWarning where no row has two raters.
+        Squared probability; NaN with an UndefinedMetricWarning where no sample has two raters.
 
     Examples
     --------
@@ -323,7 +323,7 @@ def class_disagreement_calibration_error(
     strategy: Strategy = "uniform",
     bias_correction: Correction = "residual",
 ) -> float:
-    """Calibration error of class-wise disagreement: smaller is better, minimum 0.
+    """Calibration error of class-wise disagreement: 0 if it is calibrated.
 
     The mean over classes of the signed roots of their losses; it may be negative when corrected.
 
@@ -336,7 +336,7 @@ def class_disagreement_calibration_error(
     Returns
     -------
     error : float
-        In units of probability; NaN with an UndefinedMetricWarning where no row has two raters.
+        In units of probability; NaN with an UndefinedMetricWarning where no sample has two raters.
 
     Examples
     --------
@@ -357,7 +357,7 @@ def posterior_epistemic_loss(
     sample_weight: Weights = None,
     distance: Distance = None,
 ) -> float:
-    """Epistemic loss after one more expert label: smaller is better, minimum 0.
+    """Epistemic loss after one more label: 0 for a perfect model; an estimate may be negative.
 
     It is ``E‖Q − z'(Y)‖²``: Y is a rater's label, and z'(k) the posterior mean after a label k. The
     estimate is unbiased, and so may be negative. It needs no sampling: ``Σ_k y_k(y_k−1)/(n(n−1)) −
@@ -376,8 +376,8 @@ def posterior_epistemic_loss(
     Returns
     -------
     loss : float
-        Squared probability summed over classes; NaN with an UndefinedMetricWarning where no row has
-        two raters.
+        Squared probability summed over classes; NaN with an UndefinedMetricWarning where no sample
+        has two raters.
 
     Examples
     --------

@@ -1,7 +1,7 @@
 """Estimates of epistemic uncertainty against what more data gained (P3).
 
 P3 is the paper "The evaluation and calibration of epistemic uncertainty estimates". Letters: μ̂
-label frequencies, g gain, e estimate, T rows, B_m rows of bin m."""
+label frequencies, g gain, e estimate, T samples, B_m samples of bin m."""
 
 import warnings
 from typing import Literal, NamedTuple
@@ -22,7 +22,7 @@ from .._utils.types import ArrayLike, BinsLike, LabelsLike, Seed, Strategy
 from ._binned import BinSums
 
 _DRAWS = 2_000_000  # gains drawn at once
-_POOL = 100  # rows of which losses are learnt
+_POOL = 100  # samples of which losses are learnt
 
 
 class NullEpistemicError(NamedTuple):
@@ -52,11 +52,11 @@ class NullEpistemicError(NamedTuple):
 def accuracy_gain(
     y: LabelsLike, y_pred: ArrayLike, y_reference: ArrayLike, *, classes: ArrayLike | None = None
 ) -> Floats:
-    """What predictions made with more data gain in accuracy, row by row: between -1 and 1.
+    """What predictions made with more data gain in accuracy, sample by sample: between -1 and 1.
 
     ``g_i = μ̂_i[y_reference] − μ̂_i[y_pred]`` (P3 Def. 4); with one label ``1[y_reference = y] −
-    1[y_pred = y]``. The larger it is, the more there is to learn. Given the row its expectation is
-    ``P(y_reference|x) − P(y_pred|x)``. Where the reference is the best prediction, that is the
+    1[y_pred = y]``. The larger it is, the more there is to learn. Given the sample its expectation
+    is ``P(y_reference|x) − P(y_pred|x)``. Where the reference is the best prediction, that is the
     epistemic uncertainty under 0/1 loss (Def. 3). The mean of the gain is the difference of the two
     expected accuracies.
 
@@ -67,7 +67,7 @@ def accuracy_gain(
         smaller.
     y_pred, y_reference : array-like of shape (n_samples,)
         Predicted classes: by the model in question, and by one that has seen more data around these
-        rows, but not their labels.
+        samples, but not their labels.
     classes : array-like of shape (n_classes,), optional
         What the columns of counts stand for. None: the column names of a frame, else column
         numbers.
@@ -94,10 +94,10 @@ def accuracy_gain(
     for name, predicted in (("y_pred", pred), ("y_reference", reference)):
         if predicted.ndim != 1:
             raise ValueError(
-                f"{name} must hold one predicted class per row, got shape {predicted.shape}."
+                f"{name} must hold one predicted class per sample, got shape {predicted.shape}."
             )
         if predicted.dtype.kind == "O" and any(is_gap(label) for label in predicted.tolist()):
-            raise ValueError(f"{name} has missing values; give each row a predicted class.")
+            raise ValueError(f"{name} has missing values; give each sample a predicted class.")
     labels = read_labels(y)
     if classes is not None:
         labels = labels.in_order(classes, other="what is expected", sure=True)
@@ -130,7 +130,7 @@ def _columns(labels: NDArray, classes: NDArray, name: str) -> Indices:
     if (columns < 0).any():
         row = int(np.flatnonzero(columns[codes] < 0)[0])
         raise ValueError(
-            f"{name} predicts {labels[row]!r} in row {row}, which is none of the classes "
+            f"{name} predicts {labels[row]!r} in sample {row}, which is none of the classes "
             f"{classes.tolist()[:20]}; pass classes= where the columns of y have names."
         )
     return columns[codes]
@@ -152,7 +152,7 @@ def check_gains(gain, uncertainty) -> tuple[Floats, Floats]:
         raise ValueError(f"gain must have shape (n_samples,) with a row at least, got {g.shape}.")
     if e.shape != g.shape:
         raise ValueError(
-            f"uncertainty must hold one estimate per row, shape {g.shape}, got {e.shape}."
+            f"uncertainty must hold one estimate per sample, shape {g.shape}, got {e.shape}."
         )
     if not np.isfinite(g).all() or np.abs(g).max() > 1 + 1e-9:
         raise ValueError("gain must lie between -1 and 1, without NaN: use accuracy_gain.")
@@ -180,15 +180,15 @@ def epistemic_calibration_error(
     strategy: Strategy = "quantile",
     bias_correction: Literal["residual"] | None = None,
 ) -> float:
-    """Distance of an estimate of epistemic uncertainty from the gain: smaller is better, minimum 0.
+    """Calibration error of an estimate of epistemic uncertainty (EECE): smaller is better.
 
     In bins of the estimate, ``EECE = Σ_m |B_m|/T · |ḡ_m − ē_m|`` (P3 Def. 5, whose factor 1/M
-    stands for 1/T). It has a noise floor: a calibrated estimate scores above 0, see
+    stands for 1/T). Noise keeps it above 0 for a calibrated estimate, see
     `null_epistemic_error`.
 
-    The corrected error is the mean square ``Σ_m |B_m|/T · [(ḡ_m − ē_m)² − s_m²/|B_m|]``, where s²
-    is the variance of ``g − e`` within the bin. For a calibrated estimate it is 0 on average, and
-    so often negative. Bins of one row contribute 0.
+    The bias-corrected error is the mean square ``Σ_m |B_m|/T · [(ḡ_m − ē_m)² − s_m²/|B_m|]``, where
+    s² is the variance of ``g − e`` within the bin. For a calibrated estimate it is 0 on average,
+    and so often negative. Bins of one sample contribute 0.
 
     Parameters
     ----------
@@ -200,7 +200,7 @@ def epistemic_calibration_error(
     n_bins : int or array-like of shape (n_edges,), default=20
         Number of bins, or their edges.
     strategy : {"uniform", "quantile"}, default="quantile"
-        Bins of equal width on [0, 1], or with equal numbers of rows.
+        Bins of equal width on [0, 1], or with equal numbers of samples.
     bias_correction : {"residual", None}, default=None
         "residual": the corrected mean square.
 
@@ -239,7 +239,7 @@ def epistemic_correlation(gain: ArrayLike, uncertainty: ArrayLike) -> float:
     """Rank correlation of an estimate with the gain: larger is better, between -1 and 1.
 
     Spearman's, with mean ranks for ties (P3 Def. 6), of an estimate of epistemic uncertainty.
-    Values of .1 are usual, and even the best estimate stays far below 1, as most gains are 0. The
+    Values of 0.1 are usual, and even the best estimate stays far below 1, as most gains are 0. The
     scale of the estimate does not matter.
 
     Parameters
@@ -290,10 +290,10 @@ def null_epistemic_error(
 ) -> NullEpistemicError:
     """Level of `epistemic_calibration_error` under perfect calibration, and a test of calibration.
 
-    Gains are drawn whose expectation is the estimate of the row. Negative gains are drawn as often
-    as they occur in its bin and as many bins beside it as make 100 rows. Positive gains have the
-    sizes that occur there, and are as frequent as calibration asks for. Where these cannot suffice,
-    some gains are 1.
+    Gains are drawn whose expectation is the estimate of the sample. Negative gains are drawn as
+    often as they occur in its bin and as many bins beside it as make 100 samples. Positive gains
+    have the sizes that occur there, and are as frequent as calibration asks for. Where these cannot
+    suffice, some gains are 1.
 
     Parameters
     ----------
@@ -304,9 +304,9 @@ def null_epistemic_error(
     n_bins : int or array-like of shape (n_edges,), default=20
         Number of bins, or their edges.
     strategy : {"uniform", "quantile"}, default="quantile"
-        Bins of equal width on [0, 1], or with equal numbers of rows.
+        Bins of equal width on [0, 1], or with equal numbers of samples.
     n_draws : int, default=1000
-        How often gains are drawn for all rows.
+        How often gains are drawn for all samples.
     quantiles : array-like, default=(0.05, 0.5, 0.95)
         Which quantiles to return.
     random_state : int, RandomState instance or None, default=None
@@ -359,7 +359,7 @@ def null_epistemic_error(
 
 
 def _pools(starts, n: int):
-    """Where pools of adjacent bins begin, each of `_POOL` of the n rows or more."""
+    """Where pools of adjacent bins begin, each of `_POOL` of the n samples or more."""
     pools = [0]
     for start in starts:
         if min(start - pools[-1], n - start) >= _POOL:
@@ -370,8 +370,8 @@ def _pools(starts, n: int):
 def _null_gains(g, e, starts):
     """How to draw gains of expectation e, shape (m, n).
 
-    Rows are sorted by pools of bins, which begin at `starts`. Losses and wins are as in the pool:
-    the fewer rows say what they are like, the nearer to 0 the null is.
+    Samples are sorted by pools of bins, which begin at `starts`. Losses and wins are as in the
+    pool: the fewer samples say what they are like, the nearer to 0 the null is.
     """
     count = np.diff(starts, append=len(g))
 
@@ -384,7 +384,7 @@ def _null_gains(g, e, starts):
     loss = np.add.reduceat(np.maximum(-g, 0), starts) / count
     size = np.where(won > 0, np.add.reduceat(np.maximum(g, 0), starts) / np.maximum(won, 1), 1.0)
     size, first, n, won, lost = (per_row(a) for a in (size, starts, count, won, lost))
-    # mean gain of the rows that do not lose
+    # mean gain of the samples that do not lose
     target = (e + per_row(loss)) / np.maximum(1 - lost / n, 1e-12)
     small = target <= size
     least = np.minimum(target, size) / size

@@ -1,4 +1,4 @@
-"""How rows become the number of a metric, from the tags that it carries."""
+"""How samples become the number of a metric, from the tags that it carries."""
 
 import warnings
 from collections.abc import Callable
@@ -28,7 +28,7 @@ class Metric(NamedTuple):
         return self.function.__name__
 
     def terms(self, rows: Rows) -> tuple[Floats, Floats]:
-        """Numerators and denominators of a mean, for rows that all contribute."""
+        """Numerators and denominators of a mean, for samples that all contribute."""
         return self.tags.terms(rows, **self.options)
 
     @property
@@ -37,14 +37,14 @@ class Metric(NamedTuple):
         return isinstance(self.tags, MeanOfTerms)
 
     def value(self, rows: Rows) -> Any:
-        """The metric, or the loss whose signed root it is; NaN where no row can contribute."""
+        """The metric, or the loss whose signed root it is; NaN where no sample can contribute."""
         seen = rows.contributing(self.tags.least_raters)
         if seen is None:
             return undefined(self.name, self.tags.least_raters)
         return self.tags.value(seen, **self.options)
 
     def __call__(self, rows: Rows) -> Any:
-        """The metric of checked rows."""
+        """The metric of checked samples."""
         value = self.value(rows)
         if self.tags.signed_root:
             value = signed_root(value)
@@ -53,7 +53,7 @@ class Metric(NamedTuple):
 
 
 def signed_root(value, p: float = 2):
-    """The root of a corrected loss, which may be negative.
+    """The root of a bias-corrected loss, which may be negative.
 
     sign(x)·|x|^(1/p); x itself for p = ∞.
     """
@@ -82,7 +82,7 @@ def score(function: Callable, y, prediction, sample_weight=None, groups=None, **
 
 
 def mean(row_loss: Callable[..., Floats]) -> Callable:
-    """Terms of the weighted mean of ``row_loss(mu, n, z)`` over rows."""
+    """Terms of the weighted mean of ``row_loss(mu, n, z)`` over samples."""
 
     def terms(rows: Rows, **options):
         losses = np.empty(len(rows))
@@ -96,7 +96,7 @@ def mean(row_loss: Callable[..., Floats]) -> Callable:
 
 
 def points_of(rows: Rows, distance: Distance) -> Floats | None:
-    """Where the classes of rows lie, (K, m); None without a distance."""
+    """Where the classes of samples lie, (K, m); None without a distance."""
     return points(distance, rows.labels.shape[1], rows.classes, rows.labels.graded)
 
 
@@ -107,7 +107,7 @@ def apart(rows: Rows, distance: Distance) -> Floats | None:
 
 
 def mean_at(row_loss: Callable[..., Floats]) -> Callable:
-    """Terms of the weighted mean of ``row_loss(x, s, z, n)`` over rows.
+    """Terms of the weighted mean of ``row_loss(x, s, z, n)`` over samples.
 
     x and z are the mean points of labels and prediction, s the variances of the labels.
     """
@@ -120,7 +120,7 @@ def mean_at(row_loss: Callable[..., Floats]) -> Callable:
 
 
 def mean_of(losses: Callable[[Rows], Floats]) -> Callable:
-    """Terms of the weighted mean of ``losses(rows)`` over rows, found block by block."""
+    """Terms of the weighted mean of ``losses(rows)`` over samples, found block by block."""
 
     def terms(rows: Rows):
         return weighted(rows, rows.each(losses))
@@ -129,7 +129,7 @@ def mean_of(losses: Callable[[Rows], Floats]) -> Callable:
 
 
 def weighted(rows: Rows, losses: Floats) -> tuple[NDArray, NDArray]:
-    """Terms of the weighted mean of one loss a row."""
+    """Terms of the weighted mean of one loss a sample."""
     w = rows.weight
     if rows.w is None:
         return losses, w

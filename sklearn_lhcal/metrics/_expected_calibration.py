@@ -34,7 +34,7 @@ def _columns(rows: Rows, kind) -> tuple[NDArray, NDArray]:
 
 
 def _said(rows: Rows, kind) -> Callable:
-    """What each rating says of a column: 1 where it names its class, ties shared evenly."""
+    """What each label says of a column: 1 where it names its class, ties shared evenly."""
     if isinstance(kind, str) and kind == "classwise":
         return lambda y, k: y.label == k
     if not (isinstance(kind, str) and kind == "top_label"):
@@ -68,7 +68,7 @@ def _binned(rows: Rows, *, kind, n_bins, strategy, bias_correction=None, **other
 
 
 def _observed(rows: Rows, kind) -> tuple[NDArray, NDArray, None]:
-    """Frequencies, which are not corrected for the number of raters."""
+    """Frequencies, which are not bias-corrected for the number of raters."""
     return _columns(rows, kind)[0], np.full(len(rows), np.inf), None
 
 
@@ -88,7 +88,7 @@ _of_bins = partial(LossOverBins, greater_is_better=False, binned=_binned)
 
 
 def _tags(*, p, bias_correction, **others) -> LossOverBins:
-    """A corrected error is a signed root of p = 2, whose interval is that of its square, mapped."""
+    """A bias-corrected error is a signed root (p = 2); its interval comes from its square."""
     check_exponent(p, bias_correction)
     if bias_correction is not None:
         return _of_bins(of_sums=_loss_of, signed_root=True)
@@ -117,17 +117,19 @@ def expected_calibration_error(
     Parameters
     ----------
     y : label histogram of shape (n_samples, n_classes)
-        Anything `check_counts` takes. One rater a row is enough. Counts are read as frequencies.
+        Anything `check_counts` takes. One rater per sample is enough. Counts are read as
+        frequencies.
     prediction : array-like of shape (n_samples, n_classes) or (n_samples,), or Distribution
         Class probabilities, or those of the second of two classes, or a distribution, whose mean
         counts.
     sample_weight : array-like of shape (n_samples,), optional
-        Weights of the rows. The plugin reads them as repetition.
+        Weights of the samples. The plug-in reads them as repetition.
     groups : array-like of shape (n_samples,), optional
-        Rows of one group may depend on each other. The correction leaves out pairs of one group,
-        and those of one rater of `Annotations`, see `calibration_loss`. The plugin does not change.
+        Samples of one group may depend on each other. The correction leaves out pairs of one group,
+        and those of one rater of `Annotations`, see `calibration_loss`. The plug-in does not
+        change.
     kind : "top_label", "classwise", or a class, default="top_label"
-        What is to be calibrated. "top_label": the largest probability of a row; ties share its
+        What is to be calibrated. "top_label": the largest probability of a sample; ties share its
         frequency evenly, so that the order of classes does not matter. "classwise": every class by
         itself, the p-th powers averaged over classes. A class: that class alone, by its name, or by
         its column where classes have no names. For two classes ``kind=1`` is the second, whose bins
@@ -140,11 +142,11 @@ def expected_calibration_error(
         Bins of equal width on [0, 1], or of equal mass: ``np.quantile``, where equal edges are
         merged.
     bias_correction : {"residual", "label", None}, default=None
-        None: the plugin, as published. It is above 0 for a calibrated predictor too, the more so
-        the fewer rows a bin has. "residual", for p = 2 only: without that bias. The square has mean
-        0 for a calibrated predictor, and so may be negative; the error is its signed root. Bins of
-        one row contribute 0. "label": the debiased error of Kumar et al. (2019), whose square is
-        too small by the spread of predictions within bins.
+        None: the plug-in, as published. It is above 0 for a calibrated predictor too, the more so
+        the fewer samples a bin has. "residual", for p = 2 only: without that bias. The square has
+        mean 0 for a calibrated predictor, and so may be negative; the error is its signed root.
+        Bins of one sample contribute 0. "label": the debiased error of Kumar et al. (2019), whose
+        square is too small by the spread of predictions within bins.
 
     Returns
     -------
@@ -161,13 +163,13 @@ def expected_calibration_error(
     A value at an inner edge belongs to the bin above, 1 to the last bin, as in torchmetrics and
     NumPy's histograms. Guo et al., netcal and scikit-learn's `calibration_curve` close bins above:
     there it belongs to the bin below. This matters only to predictions that lie exactly on edges,
-    such as the shares of votes of a forest.
+    such as the shares of labels of a forest.
 
     ``kind="classwise"`` is the mean over classes of Nixon et al. (2019) and Kull et al. (2019). For
     p = 2 `calibration_error` is √K times as large, as its squares are summed over classes.
 
-    An interval of the plugin by `confidence_interval` describes the plugin, bias included: it does
-    not reach down to 0. That of the corrected error does.
+    An interval of the plug-in by `confidence_interval` describes the plug-in, bias included: it
+    does not reach down to 0. That of the bias-corrected error does.
 
     References
     ----------
@@ -201,8 +203,9 @@ def maximum_calibration_error(
     """Largest gap of a bin between frequency and prediction (MCE): smaller is better, minimum 0.
 
     ``max_b |c̄_b − z̄_b|`` (Naeini, Cooper and Hauskrecht 2015), at most 1. It is
-    `expected_calibration_error` for p = ∞. A bin with few rows decides it, as one row alone has a
-    gap near 1. So give few bins, or ``strategy="quantile"``, whose bins all have many rows.
+    `expected_calibration_error` for p = ∞. A bin with few samples decides it, as one sample alone
+    has a gap near 1. So give few bins, or ``strategy="quantile"``, whose bins all have many
+    samples.
 
     Parameters
     ----------

@@ -31,12 +31,12 @@ def check_options(p, bias_correction) -> None:
     if bias_correction is not None and p != 2:
         raise ValueError(
             f"bias_correction={bias_correction!r} is an estimate for p = 2 only, got p = {p}; "
-            "pass bias_correction=None for the plugin."
+            "pass bias_correction=None for the plug-in."
         )
 
 
 def check_enough(rows: Rows, estimate: str | None) -> None:
-    """ValueError unless there are two rows, or groups, for a plugin, three for all else."""
+    """ValueError unless there are two samples, or groups, for a plug-in, three for all else."""
     least = 2 if estimate is None else 3
     if len(rows) < least:
         raise ValueError(f"A leave-one-out estimate needs {least} rows at least, got {len(rows)}.")
@@ -61,7 +61,7 @@ def _estimate(
     distance: Distance = None,
     **others,
 ) -> float:
-    """One of the kernel estimates of all rows."""
+    """One of the kernel estimates of all samples."""
     check_enough(rows, estimate)
     B = points_of(rows, distance)
     of_residuals = estimate in ("residual", "second_order")
@@ -78,7 +78,7 @@ def _rooted(rows: Rows, *, p: float, **options) -> float:
 
 
 def _error_tags(*, p, root, bias_correction, kind, distance: Distance, **others) -> OfRows:
-    """A corrected error may be negative: its root is a signed one, of p = 2."""
+    """A bias-corrected error may be negative: its root is a signed one, of p = 2."""
     check_options(p, bias_correction)
     if distance is not None and (kind != "canonical" or p != 2):
         raise ValueError("A distance is for kind='canonical' and p=2 only.")
@@ -121,12 +121,12 @@ def kernel_calibration_error(
     device: str = "cpu",
     distance: Distance = None,
 ) -> float:
-    """Kernel estimate of the calibration error ``E‖E[y|z] − z‖_p^p``: smaller is better, minimum 0.
+    """Kernel estimate of the calibration error ``E‖E[y|z] − z‖_p^p``: 0 if calibrated.
 
-    E[y|z] is a kernel smooth over all other rows, of labels or label histograms. The corrected
+    E[y|z] is a kernel smooth over all other samples, of labels or label histograms. The corrected
     estimates smooth the residual e instead. Their mean is 0 for a calibrated predictor, whatever n,
     K and h, and so they may be negative. A bandwidth that labels chose, as "cv" does, leaves that
-    true within 0.001 in simulations. The published plugin (P2 eq. 9: p = 1,
+    true within 0.001 in simulations. The published plug-in (P2 eq. 9: p = 1,
     ``bias_correction=None`` and ``bandwidth="loo"``) compares smoothed frequencies with unsmoothed
     predictions. For a calibrated predictor it is far from 0 unless n is large.
 
@@ -138,32 +138,32 @@ def kernel_calibration_error(
         Class probabilities, or those of the second of two classes, or a distribution, whose mean
         counts.
     sample_weight : array-like of shape (n_samples,), optional
-        Weights of the rows, in the smooth and in the mean. Only their ratios matter. They do not
-        count as repetition: a repeated row would answer for itself.
+        Weights of the samples, in the smooth and in the mean. Only their ratios matter. They do not
+        count as repetition: a repeated sample would answer for itself.
     groups : array-like of shape (n_samples,), optional
-        Rows of one group (one patient, say) may depend on each other; groups are independent. Pairs
-        of rows of one group are left out, of the smooth and of the search for a bandwidth. Without
-        groups the rows themselves are taken as independent.
+        Samples of one group (one patient, say) may depend on each other; groups are independent.
+        Pairs of samples of one group are left out, of the smooth and of the search for a bandwidth.
+        Without groups the samples themselves are taken as independent.
     kind : {"canonical", "marginal", "top_label"}, default="canonical"
         Calibration of the whole vector; of every class by itself, summed over classes; or of the
         largest probability, whose frequency classes that tie share evenly.
     p : float, default=2
         Exponent, 1 or more. Only p = 2 has corrections; for others pass ``bias_correction=None``.
     bandwidth : float, "loo" or "cv", default="cv"
-        "cv": the one whose smooth predicts left-out rows best: their residuals where the estimate
-        is corrected, else their frequencies. It is 1 where residuals have no pattern. "loo", as
-        published: the most likely one for the predictions (`loo_bandwidth`). It knows nothing of
-        their miscalibration, and smooths it away where predictions are spread evenly or have few
-        different values. Both depend on the data: to compare models give a number.
+        "cv": the one whose smooth predicts left-out samples best: their residuals where the
+        estimate is corrected, else their frequencies. It is 1 where residuals have no pattern.
+        "loo", as published: the most likely one for the predictions (`loo_bandwidth`). It knows
+        nothing of their miscalibration, and smooths it away where predictions are spread evenly or
+        have few different values. Both depend on the data: to compare models give a number.
     root : bool, default=False
         Whether to return the p-th root, with the sign of the estimate.
     bias_correction : {"residual", "second_order", None}, default="residual"
         For p = 2. "residual": ``S2``, the U-statistic of pairs of neighbours' residuals. It
         smooths, and so loses some of the error at a wide bandwidth. "second_order": ``2·S1 − S2``
         with S1 = mean e_j·(Se)_j, which loses less: its loss is of second order. Use it with
-        ``bandwidth="cv"``. None: the plugin.
+        ``bandwidth="cv"``. None: the plug-in.
     random_state : int, RandomState instance or None, default=0
-        Draws the rows on which a bandwidth is searched: 5 000 for "loo", 20 000 for "cv", where
+        Draws the samples on which a bandwidth is searched: 5,000 for "loo", 20,000 for "cv", where
         there are more.
     device : str, default="cpu"
         Where torch computes.
@@ -179,20 +179,20 @@ def kernel_calibration_error(
     Raises
     ------
     ValueError
-        p below 1, a correction for p ≠ 2, unknown words, fewer than two rows or groups (three for
-        corrections), a bandwidth that is not positive.
+        p below 1, a correction for p ≠ 2, unknown words, fewer than two samples or groups (three
+        for corrections), a bandwidth that is not positive.
 
     Notes
     -----
-    The defaults are the advice: p = 2 with a correction. The raters of a row need not be
-    independent of each other, since pairs of neighbours are pairs of rows.
+    The defaults are the advice: p = 2 with a correction. The raters of a sample need not be
+    independent of each other, since pairs of neighbours are pairs of samples.
 
     Memory grows with n. Predictions in float64 and counts in int64 may be read-only files, mapped
     by `numpy.memmap`, of which "marginal" and "top_label" hold few columns at a time.
 
     Time grows with n² for the canonical kind, and for all kinds with groups. For the others it
-    grows about with n: from 2 000 rows on their kernels are summed by interpolation, whose relative
-    error is below 1e-14, but for rounding.
+    grows about with n: from 2,000 samples on their kernels are summed by interpolation, whose
+    relative error is below 1e-14, but for rounding.
 
     Examples
     --------
@@ -222,7 +222,7 @@ def ratio_corrected_calibration_error(
     random_state: Seed = 0,
     device: str = "cpu",
 ) -> float:
-    """The plugin with each ratio of sums corrected to second order: smaller is better, minimum 0.
+    """The plug-in with each ratio of sums corrected to second order: smaller is better, minimum 0.
 
     It is the correction of P2, by Tin (1965). It makes the smooth r less biased, not the error,
     which remains positive for a calibrated predictor. `kernel_calibration_error` has corrections of
@@ -263,7 +263,7 @@ def kernel_sharpness(
 ) -> float:
     """Kernel estimate of the sharpness ``E‖E[y|z]‖²``, at most 1.
 
-    The larger it is, the better predictions tell rows apart. It is a ratio of U-statistics over
+    The larger it is, the better predictions tell samples apart. It is a ratio of U-statistics over
     pairs of neighbours (P2 eq. 7). The calibration error for p = 2 is ``sharpness − 2E[z·y] +
     E‖z‖²``.
 
@@ -282,7 +282,7 @@ def kernel_sharpness(
     Raises
     ------
     ValueError
-        As `kernel_calibration_error`; three rows, or groups, at least.
+        As `kernel_calibration_error`; three samples, or groups, at least.
 
     Examples
     --------
@@ -304,7 +304,7 @@ def mean_errors(
     device,
     B: Floats | None = None,
 ) -> Floats:
-    """Weighted means over rows, shape (S,), of S versions of the frequencies μ̂ (n, S, K).
+    """Weighted means over samples, shape (S,), of S versions of the frequencies μ̂ (n, S, K).
 
     None stands for the one version observed.
     """
@@ -356,7 +356,7 @@ def _some_classes(rows: Rows) -> Iterator[tuple[Floats, Floats]]:
 
 
 def _top(rows: Rows) -> Floats:
-    """The largest probability of each row, and how often its class was seen, shape (n, 2).
+    """The largest probability of each sample, and how often its class was seen, shape (n, 2).
 
     Classes that tie share the frequency evenly.
     """
@@ -364,7 +364,7 @@ def _top(rows: Rows) -> Floats:
 
 
 def _row_errors(p: float, estimate: str | None):
-    """``error(problem, h)`` of each row, shape (n, S)."""
+    """``error(problem, h)`` of each sample, shape (n, S)."""
     from .._utils.kernels import errors
 
     return {

@@ -14,7 +14,7 @@ from .._utils.simplex import check_proba
 from .._utils.types import ArrayLike, KernelKind, Seed
 from ..distributions import Distribution
 
-# a bandwidth is searched on so many rows at most
+# a bandwidth is searched on so many samples at most
 _LOO_ROWS = 5_000
 _CV_ROWS = 20_000
 
@@ -30,9 +30,9 @@ def loo_bandwidth(
 ) -> float:
     """Bandwidth of the most likely kernel density of the predictions, each row left out for itself.
 
-    It maximises ``Σ_j log[Σ_{i≠j} k(z_j, z_i)/(n−1)]`` with the kernel of the kind. Rows that tie
-    with row j are left out, too. For "marginal" there is one bandwidth for all classes. It follows
-    the density of the predictions, not their miscalibration.
+    It maximises ``Σ_j log[Σ_{i≠j} k(z_j, z_i)/(n−1)]`` with the kernel of the kind. Samples that
+    tie with sample j are left out, too. For "marginal" there is one bandwidth for all classes. It
+    follows the density of the predictions, not their miscalibration.
 
     Parameters
     ----------
@@ -44,7 +44,7 @@ def loo_bandwidth(
         Bandwidths to choose from. None: three a decade from 1e-5 to 1, and a parabola around the
         best of them.
     random_state : int, RandomState instance or None, default=0
-        Draws 5 000 rows where there are more.
+        Draws 5,000 samples where there are more.
     device : str, default="cpu"
         Where torch computes.
 
@@ -55,7 +55,7 @@ def loo_bandwidth(
     Raises
     ------
     ValueError
-        Fewer than two rows, all predictions equal, an unknown kind.
+        Fewer than two samples, all predictions equal, an unknown kind.
 
     Warns
     -----
@@ -73,7 +73,7 @@ def loo_bandwidth(
     else:
         z = check_proba(prediction, name="prediction")
     if len(z) < 2:
-        raise ValueError("prediction has one row; a bandwidth needs two at least.")
+        raise ValueError("prediction has one sample; a bandwidth needs two at least.")
     if grid is not None:
         grid = as_floats(grid, "grid")
         if grid.ndim != 1 or not np.isfinite(grid).all() or not len(grid) or grid.min() <= 0:
@@ -139,19 +139,19 @@ def _cv(rows: Rows, kind, random_state, device, of_residuals: bool) -> float:
 
 
 def _sample(n: int, most: int, random_state):
-    """Which rows to look at: all, or so many drawn from them."""
+    """Which samples to look at: all, or so many drawn from them."""
     if n <= most:
         return slice(None)
     return check_random_state(random_state).choice(n, most, replace=False)
 
 
 def log_weight_of(rows: Rows, device):
-    """Logarithms of the weights of rows as a tensor; None stays None."""
+    """Logarithms of the weights of samples as a tensor; None stays None."""
     return None if rows.w is None else as_tensor(rows.w, device).log()
 
 
 def groups_of(rows: Rows, device):
-    """Numbers of the groups of rows as a tensor; None stays None."""
+    """Numbers of the groups of samples as a tensor; None stays None."""
     return None if rows.groups is None else _codes(rows.groups, device)
 
 

@@ -1,6 +1,6 @@
 """A test of calibration, and what a kernel error would be if the predictions were calibrated.
 
-Letters: z predictions, μ̂ observed frequencies in S versions (n, S, K), w weights of rows.
+Letters: z predictions, μ̂ observed frequencies in S versions (n, S, K), w weights of samples.
 """
 
 from collections.abc import Callable, Iterator
@@ -29,7 +29,7 @@ Draw = Callable[[np.random.Generator, int], Floats]
 def signs(rows: Rows) -> Draw:
     """``z + ε(μ̂ − z − b) + Σ_r η_r B_r / n_i`` with b_i = Σ_r B_r / n_i, B_r the bias of rater r.
 
-    ε = ±1 is one sign for each group, or row without groups; η_r = ±1 is one for each rater.
+    ε = ±1 is one sign for each group, or sample without groups; η_r = ±1 is one for each rater.
     """
     n, K = rows.z.shape
     unit = _units(rows.groups, n)
@@ -61,7 +61,7 @@ def _units(groups: Indices | None, n: int) -> Indices:
 
 
 def _biases(rows: Rows) -> tuple[csr_matrix, Floats]:
-    """The mean over the raters of each row, (n, R), and the raters' biases B, (R, K).
+    """The mean over the raters of each sample, (n, R), and the raters' biases B, (R, K).
 
     ``B_r = √(σ²/(σ² + (τ² − σ²)/n_r)) · mean_i e_ir``: as large on average as the biases are, of
     variance σ², where single residuals have τ².
@@ -78,7 +78,7 @@ def _biases(rows: Rows) -> tuple[csr_matrix, Floats]:
     # |e_ir|² = 1 − 2 z_ia + |z_i|²
     squares = 1 - 2 * rows.z[labels.row, labels.label] + (rows.z**2).sum(axis=1)[labels.row]
     tau2 = squares.mean()
-    # pairs of rows of one rater
+    # pairs of samples of one rater
     sigma2 = ((sums**2).sum() - squares.sum()) / (n_r * (n_r - 1.0)).sum()
     sigma2 = min(max(sigma2, 0.0), tau2)
     seen = np.maximum(n_r, 1)
@@ -91,7 +91,7 @@ def _biases(rows: Rows) -> tuple[csr_matrix, Floats]:
 
 
 _DRAWS = 2**21  # numbers per array while draws are used together
-_MOST_ALIKE = 1 - 1e-6  # ρ: raters of a row who all but always agree
+_MOST_ALIKE = 1 - 1e-6  # ρ: raters of a sample who all but always agree
 # bandwidths of the kernel statistic where none is given
 _BANDWIDTHS = (0.02, 0.1, 0.5)
 _STATISTICS = ("sharpness", "class frequencies", "shape")
@@ -170,17 +170,17 @@ def null_calibration_error(
     and the rest.
 
     Calibrated predictions are the mean of the true class probabilities, ``E[Q | z] = z``. But Q may
-    spread around z, and then the raters of a row agree more than independent draws from z would. So
-    what is drawn depends on the rows:
+    spread around z, and then the raters of a sample agree more than independent draws from z would.
+    So what is drawn depends on the samples:
 
-    - rows with one rater: a label from z. This is exact.
-    - rows with several: counts from a Dirichlet-multinomial with mean z. Its correlation of two
+    - samples with one rater: a label from z. This is exact.
+    - samples with several: counts from a Dirichlet-multinomial with mean z. Its correlation of two
       raters is that of the data, ``ρ = Σ EL_i / Σ (1 − Σ_k z_ik²)``, between 0 and 1, with EL the
-      row's `epistemic_loss`. It is one number for all rows.
-    - with groups: ``z ± (μ̂ − z)``, one random sign for all rows of a group. This takes from the
-      data how rows and raters depend on each other.
-    - with `Annotations` of raters who rated several rows: the same, with one sign a row where there
-      are no groups. The part of the residuals that belongs to a rater has a sign of its own.
+      sample's `epistemic_loss`. It is one number for all samples.
+    - with groups: ``z ± (μ̂ − z)``, one random sign for all samples of a group. This takes from the
+      data how samples and raters depend on each other.
+    - with `Annotations` of raters who rated several samples: the same, with one sign a sample where
+      there are no groups. The part of the residuals that belongs to a rater has a sign of its own.
       Calibrated then means for new raters: a panel may lean to one side by chance.
 
     Kernels are computed once for all draws of a batch.
@@ -188,21 +188,22 @@ def null_calibration_error(
     Parameters
     ----------
     y, prediction, sample_weight, kind, p, root, bias_correction, device
-        As in `kernel_calibration_error`. The plugin (``bias_correction=None``) is small where
+        As in `kernel_calibration_error`. The plug-in (``bias_correction=None``) is small where
         predictions are underconfident: "shape" then never finds that.
     groups : array-like of shape (n_samples,), optional
-        Rows of one group (one patient, say) may depend on each other; groups are independent. The
-        kernel error leaves pairs of one group out. Names of groups make no difference. One group a
-        row, ``groups=np.arange(n)``, tests by signs without the Dirichlet-multinomial.
+        Samples of one group (one patient, say) may depend on each other; groups are independent.
+        The kernel error leaves pairs of one group out. Names of groups make no difference. One
+        group a sample, ``groups=np.arange(n)``, tests by signs without the Dirichlet-multinomial.
     bandwidth : None, float or "loo", default=None
-        None: .02, .1 and .5, of which the one counts that stands out most, in the data and in each
-        draw. "cv" is refused. It depends on the labels and would have to be sought for every draw.
+        None: 0.02, 0.1 and 0.5, of which the one counts that stands out most, in the data and in
+        each draw. "cv" is refused. It depends on the labels and would have to be sought for every
+        draw.
     n_draws : int, default=200
         How often labels, or signs, are drawn.
     quantiles : array-like of float, default=(0.05, 0.5, 0.95)
         Which quantiles of the draws to return.
     random_state : int, RandomState instance or None, default=0
-        Draws the labels or signs, and the rows for a bandwidth.
+        Draws the labels or signs, and the samples for a bandwidth.
 
     Returns
     -------
@@ -218,10 +219,11 @@ def null_calibration_error(
 
     Notes
     -----
-    Raters of a row are taken as exchangeable, and rows (or groups) as independent. The
-    test is exact for one rater a row, and approximate for several and for groups. Where classes are
-    so rare that fewer than 30 of their labels are expected, calibrated predictions are rejected
-    somewhat more often than the level says. ``benchmarks/kernels.py null`` prints how often.
+    Raters of a sample are taken as exchangeable, and samples (or groups) as independent. The
+    test is exact for one rater per sample, and approximate for several and for groups. Where
+    classes are so rare that fewer than 30 of their labels are expected, calibrated predictions are
+    rejected somewhat more often than the level says. ``benchmarks/kernels.py null`` prints how
+    often.
 
     Examples
     --------
@@ -240,7 +242,7 @@ def null_calibration_error(
     if rows.labels.known and rows.groups is None:
         raise ValueError(
             "KnownProbabilities have no labels to draw; give label histograms, or groups, one a "
-            "row if rows are independent."
+            "sample if samples are independent."
         )
     rng = check_random_state(random_state)
     given = _BANDWIDTHS if bandwidth is None else (bandwidth,)
@@ -328,7 +330,7 @@ def label_draws(rows: Rows, rho: Floats) -> Draw:
 def correlation(rows: Rows) -> float:
     """``ρ̂ = Σ w EL_i / Σ w (1 − Σ_k z_ik²)``, which is 1/(α0 + 1) for Dirichlet Q; in [0, 1).
 
-    Of the rows with two raters or more; 0 where there are none.
+    Of the samples with two raters or more; 0 where there are none.
     """
     several = np.flatnonzero(rows.n > 1)
     if not len(several):

@@ -1,7 +1,7 @@
 """Scores of class probabilities against label histograms (P1 §3, App. B).
 
 P1 is Mimori, Sasada, Matsui and Sato (2021), Diagnostic uncertainty calibration. Letters: y counts,
-n_i raters of a row, μ̂ = y/n_i, z class probabilities, Q true class probabilities."""
+n_i raters of a sample, μ̂ = y/n_i, z class probabilities, Q true class probabilities."""
 
 from .._rows import PredictionLike
 from .._utils.distances import Distance
@@ -12,7 +12,7 @@ from ._evaluate import mean_at, score
 
 
 def least_raters(bias_correction: Correction) -> int:
-    """Raters that a corrected loss needs, and a plugin; the correction is checked."""
+    """Raters that a bias-corrected loss needs, and a plug-in; the correction is checked."""
     if bias_correction is None:
         return 1
     return 2
@@ -76,8 +76,8 @@ def expected_squared_loss(
     """Expected squared loss of class probabilities: smaller is better, minimum 0, maximum 2.
 
     ``L_i = Σ_k (μ̂−z)² + μ̂(1−μ̂)`` (P1 eq. 7) is unbiased for ``E‖Y − z‖²``, where Y is a new
-    label. One rater a row is enough; then it is the probability (Brier) score. The loss is the sum
-    of `epistemic_loss` and `irreducible_loss`.
+    label. One rater per sample is enough; then it is the probability (Brier) score. The loss is the
+    sum of `epistemic_loss` and `irreducible_loss`.
 
     Parameters
     ----------
@@ -87,7 +87,7 @@ def expected_squared_loss(
         Class probabilities, or those of the second of two classes, or a distribution, whose mean
         counts.
     sample_weight : array-like of shape (n_samples,), optional
-        Weights of the rows; only their ratios matter.
+        Weights of the samples; only their ratios matter.
     distance : None, "ordinal", "interval" or array-like of shape (n_classes, n_classes), optional
         How far classes are apart: the loss is ``‖Bᵀ(y − z)‖²``, with classes at points B_k. None:
         all alike, the probability score. "ordinal": d² is the number of steps, which makes the
@@ -97,7 +97,7 @@ def expected_squared_loss(
     Returns
     -------
     loss : float
-        Mean over rows, squared probability summed over classes; with a distance in units of d².
+        Mean over samples, squared probability summed over classes; with a distance in units of d².
 
     Raises
     ------
@@ -165,28 +165,28 @@ def epistemic_loss(
     bias_correction: Correction = "residual",
     distance: Distance = None,
 ) -> float:
-    """Squared distance from the true class probabilities: smaller is better, minimum 0.
+    """Epistemic loss, the squared distance from true class probabilities: 0 for a perfect model.
 
-    ``EL_i = Σ_k (μ̂−z)² − μ̂(1−μ̂)/(n_i−1)`` (P1 eq. 9) is unbiased for ``E‖Q − z‖²`` on rows with
-    two raters or more, and so may be negative.
+    ``EL_i = Σ_k (μ̂−z)² − μ̂(1−μ̂)/(n_i−1)`` (P1 eq. 9) is unbiased for ``E‖Q − z‖²`` on samples
+    with two raters or more, and so may be negative.
 
     Parameters
     ----------
     y : label histogram of shape (n_samples, n_classes)
-        Anything `check_counts` takes. Rows with one rater are left out unless `bias_correction` is
-        None.
+        Anything `check_counts` takes. Samples with one rater are left out unless `bias_correction`
+        is None.
     prediction, sample_weight
         As in `expected_squared_loss`.
     bias_correction : {"residual", "label", None}
-        None: the plugin ``Σ_k (μ̂−z)²`` (eq. 8), which also counts the raters' sampling. The others
-        are the same here.
+        None: the plug-in ``Σ_k (μ̂−z)²`` (eq. 8), which also counts the raters' sampling. The
+        others are the same here.
     distance : None, "ordinal", "interval" or array-like of shape (n_classes, n_classes), optional
         As in `expected_squared_loss`.
 
     Returns
     -------
     loss : float
-        Mean over rows; NaN with an UndefinedMetricWarning where no row has enough raters.
+        Mean over samples; NaN with an UndefinedMetricWarning where no sample has enough raters.
 
     Examples
     --------
@@ -208,8 +208,8 @@ def irreducible_loss(
 ) -> float:
     """The part of the expected squared loss that no prediction can avoid, between 0 and 1.
 
-    ``IL_i = Σ_k μ̂(1−μ̂)·n_i/(n_i−1)`` is unbiased for ``E[1 − ΣQ²]`` on rows with two raters or
-    more. It is also the probability that two raters of the row disagree.
+    ``IL_i = Σ_k μ̂(1−μ̂)·n_i/(n_i−1)`` is unbiased for ``E[1 − ΣQ²]`` on samples with two raters or
+    more. It is also the probability that two raters of the sample disagree.
 
     Parameters
     ----------
@@ -218,7 +218,7 @@ def irreducible_loss(
     prediction : ignored
         Accepted so that all metrics are called alike. Only its number of classes is used.
     bias_correction : {"residual", "label", None}
-        None: the plugin ``Σ_k μ̂(1−μ̂)``. The others are the same here.
+        None: the plug-in ``Σ_k μ̂(1−μ̂)``. The others are the same here.
     distance : None, "ordinal", "interval" or array-like of shape (n_classes, n_classes), optional
         As in `expected_squared_loss`. The loss is then half the mean squared distance of two
         raters.
@@ -226,7 +226,7 @@ def irreducible_loss(
     Returns
     -------
     loss : float
-        Mean over rows; NaN with an UndefinedMetricWarning where no row has enough raters.
+        Mean over samples; NaN with an UndefinedMetricWarning where no sample has enough raters.
 
     Examples
     --------

@@ -47,17 +47,17 @@ def label_log_loss(
 ) -> float:
     """Log loss per label: smaller is better, minimum 0.
 
-    ``−Σ_i w_i Σ_k y_ik log z_ik / Σ_i w_i n_i`` (P1 eq. 53). With one label a row it is
+    ``−Σ_i w_i Σ_k y_ik log z_ik / Σ_i w_i n_i`` (P1 eq. 53). With one label per sample it is
     scikit-learn's `log_loss`.
 
     Parameters
     ----------
     y : label histogram of shape (n_samples, n_classes)
-        Anything `check_counts` takes. A row of `KnownProbabilities` counts as one label.
+        Anything `check_counts` takes. A sample of `KnownProbabilities` counts as one label.
     prediction : array-like of shape (n_samples, n_classes) or (n_samples,), or Distribution
         Class probabilities, clipped below at 2.2e-16, or a distribution, whose mean counts.
     sample_weight : array-like of shape (n_samples,), optional
-        Weights of the rows, read as repetition.
+        Weights of the samples, read as repetition.
 
     Returns
     -------
@@ -81,7 +81,7 @@ def histogram_log_loss(
     """Log loss of whole histograms under a predictive distribution: smaller is better, minimum 0.
 
     ``−mean_i log P(y_i)``, with the multinomial coefficient. A label of predicted probability 0
-    does not make it infinite: a row's loss is at most ``n_i·36``, where 36 is −log(2.2e-16).
+    does not make it infinite: a sample's loss is at most ``n_i·36``, where 36 is −log(2.2e-16).
 
     Parameters
     ----------
@@ -90,12 +90,12 @@ def histogram_log_loss(
     prediction : Distribution, or array-like of shape (n_samples, n_classes) or (n_samples,)
         Predictive distribution. Class probabilities are taken for a point mass.
     sample_weight : array-like of shape (n_samples,), optional
-        Weights of the rows; only their ratios matter.
+        Weights of the samples; only their ratios matter.
 
     Returns
     -------
     loss : float
-        Nats per row.
+        Nats per sample.
 
     Examples
     --------

@@ -109,13 +109,13 @@ def _sign(given: int | None, tags: Tags) -> int:
 
 
 def _check_scorable(metric: Metric, rows: Rows) -> None:
-    """ValueError where the metric is undefined for all the rows."""
+    """ValueError where the metric is undefined for all the samples."""
     least = metric.tags.least_raters
     if rows.contributing(least) is None:
         raise ValueError(
-            f"{metric.name} needs rows with a positive weight and {least} "
-            f"labels or more, and of these {len(rows)} rows none has; choose a scorer that needs "
-            "only one label, such as neg_label_log_loss, or give counts of several raters."
+            f"{metric.name} needs samples with a positive weight and {least} "
+            f"labels or more, and of these {len(rows)} samples none has; choose a scorer that "
+            "needs only one label, such as neg_label_log_loss, or give counts of several raters."
         )
 
 
@@ -127,15 +127,15 @@ class EpistemicScorer(BaseEstimator):
     distribution. Both are found through pipelines and searches.
 
     `reference_prediction` is what f_aug of P3 predicts: the same classifier, fitted on training and
-    carved rows. Scikit-learn gives a scorer a fitted estimator and the test rows, so that a string
-    in ``scoring=`` never sees the carved rows. ``BallCarvingSplit.scorer(X, y)`` does, and fits
-    f_aug of each candidate and split.
+    carved samples. Scikit-learn gives a scorer a fitted estimator and the test samples, so that a
+    string in ``scoring=`` never sees the carved samples. ``BallCarvingSplit.scorer(X, y)`` does,
+    and fits f_aug of each candidate and split.
 
     One reference for all candidates and splits can be passed through scikit-learn's metadata
     routing, ``sklearn.set_config(enable_metadata_routing=True)``: ``search.fit(X, y,
-    reference_prediction=...)`` hands each fold its rows. Out-of-fold predictions of
+    reference_prediction=...)`` hands each fold its samples. Out-of-fold predictions of
     `cross_val_predict` are such a reference. They are not f_aug, and their gains are smaller, as
-    each learnt from a part of the carved rows only.
+    each learnt from a part of the carved samples only.
 
     Parameters
     ----------
@@ -180,12 +180,12 @@ class EpistemicScorer(BaseEstimator):
         y: LabelsLike | None,
         reference_prediction: ArrayLike | None = None,
     ) -> float:
-        """The metric of gain and estimate at the rows of X, larger being better."""
+        """The metric of gain and estimate at the samples of X, larger being better."""
         check_params(self)
         if reference_prediction is None:
             raise ValueError(
                 "The epistemic scorers need reference_prediction, the labels predicted with more "
-                "data, and scikit-learn shows a scorer the test rows only. Give a search "
+                "data, and scikit-learn shows a scorer the test samples only. Give a search "
                 "scoring=splitter.scorer(X, y) of its BallCarvingSplit, or compare candidates by "
                 "model_selection.evaluate_epistemic. A reference for all candidates goes to fit of "
                 "the search, or in params of cross_validate, with metadata routing switched on: "
@@ -311,7 +311,7 @@ class _DecisionScorer(LabelHistogramScorer):
         return -with_options(decision_risk, {"cost_matrix": costs})(rows)
 
     def _costs(self, X, given) -> Costs:
-        """Those of the rows, those given once for all, or those that X says."""
+        """Those of the samples, those given once for all, or those that X says."""
         costs = self.cost_matrix if given is None else given
         if costs is None:
             raise ValueError(
@@ -340,9 +340,9 @@ def make_decision_scorer(
     cost_matrix : array-like, frame, callable or None, default=None
         As in `bayes_decision`, of shape (n_classes, n_decisions); named by the index of a frame, or
         rows in the order of the estimator's ``classes_``, which must then be sorted. A callable
-        gets the X that is scored and returns one, or costs a row of shape (n_samples, n_classes,
-        n_decisions). None: costs a row come by scikit-learn's metadata routing, which has to be
-        switched on; ``search.fit(X, y, cost_matrix=C)`` then hands each fold its rows.
+        gets the X that is scored and returns one, or costs a sample of shape (n_samples, n_classes,
+        n_decisions). None: costs a sample come by scikit-learn's metadata routing, which has to be
+        switched on; ``search.fit(X, y, cost_matrix=C)`` then hands each fold its samples.
 
     Returns
     -------
@@ -354,7 +354,7 @@ def make_decision_scorer(
     ------
     ValueError
         NaN or infinite costs; when it scores, other classes than those of the estimator, costs of
-        another number of rows, no costs at all.
+        another number of samples, no costs at all.
 
     Examples
     --------

@@ -33,17 +33,17 @@ def statistic_squared_loss(
     Parameters
     ----------
     rate : array-like of shape (n_samples,)
-        Unbiased estimate d of the statistic's probability in each row, as `u_statistic` and
-        `pairwise_disagreement` return. Rows with NaN are left out.
+        Unbiased estimate d of the statistic's probability in each sample, as `u_statistic` and
+        `pairwise_disagreement` return. Samples with NaN are left out.
     predicted : array-like of shape (n_samples,)
         Predicted probability φ̂.
     sample_weight : array-like of shape (n_samples,), optional
-        Weights of the rows; only their ratios matter.
+        Weights of the samples; only their ratios matter.
 
     Returns
     -------
     loss : float
-        Squared probability; NaN with an UndefinedMetricWarning where no row has a rate.
+        Squared probability; NaN with an UndefinedMetricWarning where no sample has a rate.
 
     Examples
     --------
@@ -68,7 +68,7 @@ def statistic_calibration_loss(
     strategy: Strategy = "uniform",
     bias_correction: Correction = "residual",
 ) -> float:
-    """Calibration loss of a predicted 0/1 statistic of raters: smaller is better, minimum 0.
+    """Squared calibration error of a predicted 0/1 statistic of raters: 0 if it is calibrated.
 
     The binned formula of `calibration_loss` with d for μ̂ and φ̂ for z (P1 eq. 41–44). A corrected
     loss may be negative.
@@ -83,7 +83,7 @@ def statistic_calibration_loss(
     Returns
     -------
     loss : float
-        Squared probability; NaN with an UndefinedMetricWarning where no row has a rate.
+        Squared probability; NaN with an UndefinedMetricWarning where no sample has a rate.
 
     Examples
     --------
@@ -105,7 +105,7 @@ def statistic_calibration_loss(
 
 
 def _read(rate, predicted, sample_weight, groups=None) -> tuple | None:
-    """Rates and predictions (n, 1), weights, codes of groups; None where no row has a rate."""
+    """Rates and predictions (n, 1), weights, codes of groups; None where no sample has a rate."""
     d = as_floats(rate, "rate")
     phi = as_floats(predicted, "predicted")
     if d.ndim == phi.ndim == 1:

@@ -1,4 +1,4 @@
-"""How near a prediction is to the labels of one row: distribution, entropy and order of classes.
+"""How near a prediction is to the labels of one sample: distribution, entropy and order of classes.
 
 The measures of Baan, Aziz, Plank and Fernández (2022), Stop measuring calibration when humans
 disagree, section 4. Letters as in `_label_histogram`; H is Shannon entropy."""
@@ -83,9 +83,9 @@ def distribution_calibration_error(
     """Mean distance of predicted from observed class frequencies (DistCE): smaller is better,
     minimum 0, maximum 1.
 
-    ``½ Σ_k |μ̂_k − z_k|``, the total variation distance, averaged over rows (Baan et al. 2022,
+    ``½ Σ_k |μ̂_k − z_k|``, the total variation distance, averaged over samples (Baan et al. 2022,
     section 4). With few raters it is too large: μ̂ is off by itself, by up to
-    ``½ Σ_k √(Q_k(1−Q_k)/n)``, and the absolute value has no unbiased estimate. Compare rows with
+    ``½ Σ_k √(Q_k(1−Q_k)/n)``, and the absolute value has no unbiased estimate. Compare samples with
     the same number of raters only; `epistemic_loss` is the squared distance without that bias.
 
     Parameters
@@ -96,7 +96,7 @@ def distribution_calibration_error(
         Class probabilities, those of the second of two classes, or a distribution, of which the
         mean counts.
     sample_weight : array-like of shape (n_samples,), optional
-        Weights of the rows; only their ratios matter.
+        Weights of the samples; only their ratios matter.
 
     Returns
     -------
@@ -127,19 +127,20 @@ def entropy_calibration_error(
     """Mean difference of predicted and observed entropy (EntCE): smaller is better, minimum 0;
     signed, best at 0.
 
-    ``|H(z) − H(μ̂)|``, or without the bars, averaged over rows (Baan et al. 2022, section 4).
+    ``|H(z) − H(μ̂)|``, or without the bars, averaged over samples (Baan et al. 2022, section 4).
     Signed it is positive where the model is less sure than the raters are. The entropy of few
     labels is too small, by about (K − 1)/(2n).
 
     Parameters
     ----------
     y : label histogram of shape (n_samples, n_classes)
-        Anything `check_counts` takes; rows with one rater are left out of the corrected error.
+        Anything `check_counts` takes; samples with one rater are left out of the bias-corrected
+        error.
     prediction : array-like of shape (n_samples, n_classes) or (n_samples,), or Distribution
         Class probabilities, those of the second of two classes, or a distribution; the entropy is
         that of its mean.
     sample_weight : array-like of shape (n_samples,), optional
-        Weights of the rows; only their ratios matter.
+        Weights of the samples; only their ratios matter.
     absolute : bool, default=True
         False: the mean signed difference, which may hide errors that cancel.
     bias_correction : {None, "harmonic"}, default=None
@@ -151,7 +152,7 @@ def entropy_calibration_error(
     Returns
     -------
     error : float
-        Nats; NaN with an UndefinedMetricWarning where no row has enough raters.
+        Nats; NaN with an UndefinedMetricWarning where no sample has enough raters.
 
     Raises
     ------
@@ -180,9 +181,9 @@ def ranking_score(
     is better, maximum 1.
 
     All classes have to be in order (Baan et al. 2022, section 4). Ties on either side are broken at
-    random: a row counts the exact probability that both orders come out the same. Few raters leave
-    many classes without a label, so that even the true class probabilities score low. No correction
-    is known. Compare rows with the same number of raters only.
+    random: a sample counts the exact probability that both orders come out the same. Few raters
+    leave many classes without a label, so that even the true class probabilities score low. No
+    correction is known. Compare samples with the same number of raters only.
 
     Parameters
     ----------
@@ -192,7 +193,7 @@ def ranking_score(
         Class probabilities, those of the second of two classes, or a distribution, of which the
         mean counts.
     sample_weight : array-like of shape (n_samples,), optional
-        Weights of the rows; only their ratios matter.
+        Weights of the samples; only their ratios matter.
 
     Returns
     -------

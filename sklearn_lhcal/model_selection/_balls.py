@@ -17,21 +17,21 @@ from .._utils.checks import as_features, check_params, check_same_length, check_
 from .._utils.types import ArrayLike, Groups, LabelsLike, MetricFunction, Samples, Seed
 from ._epistemic import CarvedScorer, rows_key
 
-# Share of all rows in balls that do not overlap, where the radius is "auto".
+# Share of all samples in balls that do not overlap, where the radius is "auto".
 _AUTO_SHARE = 0.3
-# Rows for each ball among which its centre is searched for.
+# Samples for each ball among which its centre is searched for.
 _CANDIDATES = 50
-# Parts of the rows in a split.
+# Parts of the samples in a split.
 _TRAIN, _AUGMENTED_ONLY, _TEST = range(3)
 
 
 class BallCarvingSplit(BaseEstimator):
     """Splits that take away most of the data within balls, so that much is left to learn there.
 
-    Balls are carved around centres in dense regions. A part of a ball's rows stays in training,
+    Balls are carved around centres in dense regions. A part of a ball's samples stays in training,
     another part is for testing, and the rest is what more data would add. Training and this rest
-    are the *augmented* rows. A model fitted on these is the reference to which
-    `metrics.accuracy_gain` compares the one fitted on training, at the test rows. Distances are
+    are the *augmented* samples. A model fitted on these is the reference to which
+    `metrics.accuracy_gain` compares the one fitted on training, at the test samples. Distances are
     Euclidean, so features should be on one scale. Between the pixels of images they mean little:
     carve these in what a network sees, ``features=LayerFeatures(FrozenEstimator(net), layer)``.
 
@@ -40,34 +40,36 @@ class BallCarvingSplit(BaseEstimator):
     radius : "auto" or float, default="auto"
         Radius of the balls, in the unit of X. "auto" does not depend on scale or dimension: it is
         the lower quartile, over candidate centres, of the radius of a ball that holds
-        ``.3·n_samples/n_balls`` rows.
+        ``.3·n_samples/n_balls`` samples.
     n_balls : int, default=12
         Number of balls, where no centres are given.
     keep_fraction : float or tuple (low, high), default=(0, 0.3)
-        Share of a ball's rows that stays in training. From a range it is drawn uniformly for each
-        ball, so that epistemic uncertainty varies.
+        Share of a ball's samples that stays in training. From a range it is drawn uniformly for
+        each ball, so that epistemic uncertainty varies.
     test_fraction : float or tuple (low, high), default=0.3
-        Share of a ball's rows that is for testing, drawn likewise from a range. What is left goes
-        to the augmented rows.
+        Share of a ball's samples that is for testing, drawn likewise from a range. What is left
+        goes to the augmented samples.
     n_splits : int, default=1
         How many splits `split` yields, each with balls of its own.
     features : None, transformer or callable, default=None
-        Where rows lie. None: at X. A transformer is cloned, and fitted on X alone: a scaler, a PCA,
-        `LayerFeatures` of a frozen network. A callable maps X to an array of shape (n_samples,
-        n_features). X may then hold images, or anything else that has rows. What is fitted on the
-        classes of rows knows the test labels: let it learn from other rows.
+        Where samples lie. None: at X. A transformer is cloned, and fitted on X alone: a scaler, a
+        PCA, `LayerFeatures` of a frozen network. A callable maps X to an array of shape (n_samples,
+        n_features). X may then hold images, or anything else that has samples. What is fitted on
+        the classes of samples knows the test labels: let it learn from other samples.
     centers : array-like of shape (n_balls, n_features), default=None
         Centres of the balls, in the space of `features`: a grid over a plane, say. Balls may
         overlap. None: dense places are searched for.
     random_state : int, RandomState instance or None, default=None
-        Seed of centres, fractions and rows. An integer makes `split` and `split_augmented` repeat.
+        Seed of centres, fractions and samples. An integer makes `split` and `split_augmented`
+        repeat.
 
     Notes
     -----
-    Candidates are ``50·n_balls`` rows at random, or all where there are fewer. The quarter with the
-    most neighbours within the radius may be centres. Taken in random order, each keeps two radii
-    away from the earlier ones, so that balls do not overlap. Where no more such centres are left,
-    one radius suffices, and then any centre does. A row belongs to the first ball that holds it.
+    Candidates are ``50·n_balls`` samples at random, or all where there are fewer. The quarter with
+    the most neighbours within the radius may be centres. Taken in random order, each keeps two
+    radii away from the earlier ones, so that balls do not overlap. Where no more such centres are
+    left, one radius suffices, and then any centre does. A sample belongs to the first ball that
+    holds it.
 
     References
     ----------
@@ -112,7 +114,7 @@ class BallCarvingSplit(BaseEstimator):
         Parameters
         ----------
         X : array-like or sparse matrix of shape (n_samples, n_features)
-            With `features`, anything that has rows.
+            With `features`, anything that has samples.
         y : label histogram of shape (n_samples, n_classes), optional
             Where it is given, each of its classes must be left in training.
         groups : ignored
@@ -128,21 +130,21 @@ class BallCarvingSplit(BaseEstimator):
         Parameters
         ----------
         X : array-like or sparse matrix of shape (n_samples, n_features)
-            With `features`, anything that has rows.
+            With `features`, anything that has samples.
         y : label histogram of shape (n_samples, n_classes), optional
             Where it is given, each of its classes must be left in training.
 
         Returns
         -------
         train, augmented, test : ndarray of int
-            Training is part of the augmented rows; test rows are in neither. The three leave no row
-            out.
+            Training is part of the augmented samples; test samples are in neither. The three leave
+            no sample out.
 
         Raises
         ------
         ValueError
             Parameters out of range, centres outside the data, a class that is missing from
-            training, balls that hold no test row.
+            training, balls that hold no test sample.
         """
         return next(self._splits(X, y))
 
@@ -154,8 +156,8 @@ class BallCarvingSplit(BaseEstimator):
     ) -> MetricFunction:
         """A scorer for searches over these splits, whose reference is P3's f_aug.
 
-        A fitted candidate is cloned and fitted again, to the augmented rows of the split whose test
-        rows are scored. The gain is of this model over the candidate.
+        A fitted candidate is cloned and fitted again, to the augmented samples of the split whose
+        test samples are scored. The gain is of this model over the candidate.
 
         Parameters
         ----------
@@ -168,7 +170,8 @@ class BallCarvingSplit(BaseEstimator):
         -------
         scorer : callable
             ``scorer(estimator, X, y)``, for ``GridSearchCV(scoring=scorer, cv=splitter)``. It
-            raises ValueError for rows that are no test part, training rows say. It holds X and y.
+            raises ValueError for samples that are no test part, training samples say. It holds X
+            and y.
 
         Raises
         ------
@@ -211,11 +214,11 @@ class BallCarvingSplit(BaseEstimator):
             yield self._split(h, y, shares, rng)
 
     def _places(self, X):
-        """Where the rows lie, h of shape (n, f)."""
+        """Where the samples lie, h of shape (n, f)."""
         X = check_samples(X)
         if self.features is None and len(getattr(X, "shape", ())) > 2:
             raise ValueError(
-                f"X has shape {X.shape}, but balls need one vector a row; give the splitter "
+                f"X has shape {X.shape}, but balls need one vector a sample; give the splitter "
                 "BallCarvingSplit(features=LayerFeatures(FrozenEstimator(net), layer))."
             )
         if self.features is None:
@@ -249,14 +252,14 @@ class BallCarvingSplit(BaseEstimator):
         if not len(test) or not len(train):
             better = "smaller" if len(test) else "larger"
             raise ValueError(
-                f"The {len(balls)} balls leave {len(train)} of {len(part)} rows for training and "
-                f"{len(test)} for testing; give a {better} radius than {self.radius!r}, or more "
-                "rows."
+                f"The {len(balls)} balls leave {len(train)} of {len(part)} samples for training "
+                f"and {len(test)} for testing; give a {better} radius than {self.radius!r}, or "
+                "more rows."
             )
         if y is not None:
             labels = read_labels(y).for_fit()
             check_same_length(len(labels), X=X)
-            where = "the training rows beside the balls"
+            where = "the training samples beside the balls"
             labels.take(train).check_all_seen(where, "smaller or fewer balls")
         return train, np.flatnonzero(part != _TEST), test
 
@@ -274,7 +277,7 @@ class BallCarvingSplit(BaseEstimator):
         return shares
 
     def _balls(self, X, rng) -> list[NDArray]:
-        """The rows within the radius of each centre."""
+        """The samples within the radius of each centre."""
         n, n_balls = X.shape[0], self.n_balls
         centers = self.centers
         if centers is not None:
@@ -297,17 +300,17 @@ class BallCarvingSplit(BaseEstimator):
 
 
 def _around(centers: NDArray, R: float, neighbours: NearestNeighbors) -> list[NDArray]:
-    """The rows within the radius of each of the centres that the user names."""
+    """The samples within the radius of each of the centres that the user names."""
     if centers.shape[1] != neighbours.n_features_in_:
         raise ValueError(
-            f"centers has shape {centers.shape}, but the rows lie in "
+            f"centers has shape {centers.shape}, but the samples lie in "
             f"{neighbours.n_features_in_} dimensions."
         )
     balls = list(neighbours.radius_neighbors(centers, R, return_distance=False))
     empty = {i: centers[i].tolist() for i, ball in enumerate(balls) if not len(ball)}
     if empty:
         raise ValueError(
-            f"{len(empty)} of {len(centers)} centers lie outside the data, with no row within "
+            f"{len(empty)} of {len(centers)} centers lie outside the data, with no sample within "
             f"{R:.3g}: {empty}; leave them out, or give a larger radius."
         )
     return balls

@@ -36,11 +36,11 @@ def evaluate_epistemic(
     """Table of estimates of epistemic uncertainty against what more data gain (P3 Tables 1, 2).
 
     For each split of a `BallCarvingSplit` each classifier is fitted twice: f_tr on the training
-    rows, f_aug on all rows but the test rows, so that the carved rows are back. At the test rows
-    the estimate of f_tr is compared with `metrics.accuracy_gain` of f_aug over f_tr. That of a
-    `calibration.EpistemicCalibration` is evaluated before and after calibration; it carves the
-    training rows once more. P3 has two of them, around one Gaussian process, of mutual information
-    and of entropy.
+    samples, f_aug on all samples but the test samples, so that the carved samples are back. At the
+    test samples the estimate of f_tr is compared with `metrics.accuracy_gain` of f_aug over f_tr.
+    That of a `calibration.EpistemicCalibration` is evaluated before and after calibration; it
+    carves the training samples once more. P3 has two of them, around one Gaussian process, of
+    mutual information and of entropy.
 
     Candidates of a search are evaluated in the same way, as other rows of the table; for
     GridSearchCV, ``BallCarvingSplit.scorer`` gives the same numbers.
@@ -48,16 +48,16 @@ def evaluate_epistemic(
     Parameters
     ----------
     estimators : dict of classifiers
-        By the names of the rows; they are cloned. Those with `predict_uncalibrated` are evaluated
-        before and after calibration, others by `distributions.predict_epistemic`.
+        By the names of the samples; they are cloned. Those with `predict_uncalibrated` are
+        evaluated before and after calibration, others by `distributions.predict_epistemic`.
     X : anything with n_samples rows that can be indexed
     y : label histogram of shape (n_samples, n_classes)
         Anything `check_counts` takes.
     splitter : splitter or list of (train, test)
-        ``BallCarvingSplit(n_splits=6)`` carves six times. Any other must leave rows out of both
+        ``BallCarvingSplit(n_splits=6)`` carves six times. Any other must leave samples out of both
         parts.
     n_bins : int, default=20
-        Bins of the errors, of equal numbers of test rows.
+        Bins of the errors, of equal numbers of test samples.
     confidence_level : float, default=0.95
     random_state : int, RandomState instance or None, default=None
         Seed of the noise level.
@@ -68,7 +68,7 @@ def evaluate_epistemic(
         Means over splits and their intervals (`metrics.interval_over_splits`, which allows for
         splits that share rows); NaN for one split. The columns:
 
-        - ``mean_gain``: accuracy of f_aug less that of f_tr at the test rows
+        - ``mean_gain``: accuracy of f_aug less that of f_tr at the test samples
         - ``epistemic_correlation``: of the estimate with the gain
         - ``epistemic_calibration_error``: of the estimate as it is
         - ``calibrated_error``: the same after calibration; NaN for classifiers without it
@@ -117,7 +117,7 @@ def evaluate_epistemic(
     for i, (train, test) in enumerate(splits):
         if len(np.union1d(train, test)) == len(labels):
             raise ValueError(
-                f"Split {i} leaves no row out of training and test, so that f_aug would learn "
+                f"Split {i} leaves no sample out of training and test, so that f_aug would learn "
                 "nothing more; give a BallCarvingSplit."
             )
         labels.take(train).check_all_seen(f"training of split {i}", "smaller or fewer balls")
@@ -170,7 +170,7 @@ def _interval(
 
 
 def fit_with_more(estimator, X: Samples, labels: Labels, rows: Indices) -> Estimator:
-    """f_aug of P3, fitted to these rows. That of a calibrator is the classifier inside.
+    """f_aug of P3, fitted to these samples. That of a calibrator is the classifier inside.
 
     Calibration changes no class.
     """
@@ -180,7 +180,7 @@ def fit_with_more(estimator, X: Samples, labels: Labels, rows: Indices) -> Estim
 
 
 def rows_key(X: Samples) -> str:
-    """Equal for equal rows, whatever memory they are in."""
+    """Equal for equal samples, whatever memory they are in."""
     X = check_samples(X)
     if issparse(X):
         X = X.toarray()
@@ -188,9 +188,9 @@ def rows_key(X: Samples) -> str:
 
 
 class CarvedScorer:
-    """The epistemic scorer of a split, which it knows by its test rows.
+    """The epistemic scorer of a split, which it knows by its test samples.
 
-    `augmented` holds the augmented rows by `rows_key` of the test rows.
+    `augmented` holds the augmented samples by `rows_key` of the test samples.
     """
 
     def __init__(self, X: Samples, y: LabelsLike, augmented: dict[str, Indices], scoring: str):
@@ -208,8 +208,8 @@ class CarvedScorer:
         rows = self.augmented.get(rows_key(X))
         if rows is None:
             raise ValueError(
-                "The rows to score are not the test rows of one of the splitter's splits: give the "
-                "search cv= the same splitter and fit the same X, without training scores."
+                "The samples to score are not the test samples of one of the splitter's splits: "
+                "give the search cv= the same splitter and fit the same X, without training scores."
             )
         f_aug = fit_with_more(estimator, self.X, self.labels, rows)
         return self.scorer(estimator, X, y, reference_prediction=f_aug.predict(X))

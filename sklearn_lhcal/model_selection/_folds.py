@@ -1,4 +1,4 @@
-"""Folds that are stratified by the majority votes of label histograms."""
+"""Folds that are stratified by the majority labels of label histograms."""
 
 import warnings
 from collections.abc import Iterator
@@ -22,7 +22,7 @@ class StratifiedVotesKFold(BaseCrossValidator):
     n_splits : int, default=5
         Number of folds, 2 at least.
     shuffle : bool, default=False
-        Whether to shuffle the rows first.
+        Whether to shuffle the samples first.
     random_state : int, RandomState instance or None, default=None
         Seed of the shuffling.
 
@@ -62,9 +62,9 @@ class StratifiedVotesKFold(BaseCrossValidator):
         X : anything with n_samples rows
             Not read.
         y : label histogram of shape (n_samples, n_classes)
-            Anything `check_counts` takes; ties of the vote go to the first class.
+            Anything `check_counts` takes; ties of the label go to the first class.
         groups : array-like of shape (n_samples,), optional
-            Rows of one group (one patient, say) stay together.
+            Samples of one group (one patient, say) stay together.
         """
         check_params(self)
         votes = read_labels(y).majority

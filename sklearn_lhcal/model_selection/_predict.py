@@ -45,19 +45,19 @@ def cross_val_predict(
     ----------
     estimator : classifier
         Cloned for each fold. It is fitted on counts where it takes them, else on weighted or
-        repeated rows.
+        repeated samples.
     X : anything with n_samples rows that can be indexed
     y : label histogram of shape (n_samples, n_classes)
         Anything `check_counts` takes; named columns are sorted.
     cv : int, splitter or list of splits, default=None
-        An int stratifies by majority vote; None is 5. Every row must be in one test part, once.
+        An int stratifies by majority label; None is 5. Every sample must be in one test part, once.
     groups : array-like of shape (n_samples,), optional
         Goes to the splitter. A calibrator whose own folds shall keep groups together needs them in
         `fit_params`, too.
     method : {"predict_proba", "predict_dist", "predict"}
         What to predict.
     fit_params : dict, optional
-        Goes to fit; entries with one value a row are split.
+        Goes to fit; entries with one value per sample are split.
     verbose : int, default=0
         Above 0: a progress bar.
 

@@ -55,7 +55,7 @@ class NeuralClassifier(DistributionClassifierMixin, NeuralNetClassifier):
     loss : str or torch.nn.Module, default="label_log_loss"
         Called as ``loss(logits, counts, weight)``: counts of shape (n, n_classes), weights of shape
         (n,) with mean 1. Where X is a Dataset there are no weights. A loss is taken as a mean over
-        rows, unless it says what it divides by the methods ``total(logits, counts, weight)`` and
+        samples, unless it says what it divides by the methods ``total(logits, counts, weight)`` and
         ``size(counts, weight)``, as `LabelLogLoss` does. The names "label_log_loss", "focal",
         "focal_53" and "brier" stand for `LabelLogLoss`, `FocalLoss` (γ = 3, and ``gamma="53"``)
         and `BrierLoss`.
@@ -64,14 +64,15 @@ class NeuralClassifier(DistributionClassifierMixin, NeuralNetClassifier):
         the loss is, with weights of any scale. Its parameters can be set as
         ``regularizer__bandwidth`` and so on.
     regularizer_weight : float, default=1.0
-        λ ≥ 0: training minimises loss + λ·penalty. A first grid: .1 to 5 for the residual form of
-        `KernelCalibrationPenalty`, .001 to .1 for its plugin, .01 to 1 for `MMCEPenalty`.
+        λ ≥ 0: training minimises loss + λ·penalty. A first grid: 0.1 to 5 for the residual form of
+        `KernelCalibrationPenalty`, 0.001 to 0.1 for its plug-in, 0.01 to 1 for `MMCEPenalty`.
     early_stopping : int or None, default=None
-        Patience in epochs. A fifth of the rows is held out, stratified by majority vote, unless
+        Patience in epochs. A fifth of the samples is held out, stratified by majority label, unless
         skorch's `train_split` says otherwise. Training stops when their loss has had no new minimum
-        for so many epochs, and goes back to the weights of the minimum. None: all epochs, all rows.
+        for so many epochs, and goes back to the weights of the minimum. None: all epochs, all
+        samples.
     random_state : int, RandomState instance or None, default=None
-        Seed of the initial weights, the batches, dropout and the held-out rows. None draws from
+        Seed of the initial weights, the batches, dropout and the held-out samples. None draws from
         torch's generator.
     optimizer, lr, max_epochs, batch_size, train_split, verbose, iterator_train__shuffle, **kwargs
         As in skorch; the defaults are Adam, 0.001, 50, 64, None, 0 and True.
@@ -87,8 +88,8 @@ class NeuralClassifier(DistributionClassifierMixin, NeuralNetClassifier):
     module_ : torch.nn.Module
         The trained module.
     history_ : skorch.history.History
-        Losses by epoch: of all rows trained on, and of all rows held out. They do not depend on the
-        size of the batches. With a regularizer, λ times its mean over batches is added.
+        Losses by epoch: of all samples trained on, and of all samples held out. They do not depend
+        on the size of the batches. With a regularizer, λ times its mean over batches is added.
 
     Raises
     ------
@@ -103,10 +104,10 @@ class NeuralClassifier(DistributionClassifierMixin, NeuralNetClassifier):
 
     Notes
     -----
-    ``"label_log_loss"`` is a mean over labels, not over rows. The gradients of batches are, on
+    ``"label_log_loss"`` is a mean over labels, not over samples. The gradients of batches are, on
     average, the gradient of P1 eq. (53): a batch's sum is divided by the mean number of labels of
-    *all* rows. A plain loop over `LabelLogLoss` divides by the batch's own number of labels, and
-    so gives a row less weight the more labels it has. Only a torch Dataset is trained so, as its
+    *all* samples. A plain loop over `LabelLogLoss` divides by the batch's own number of labels, and
+    so gives a sample less weight the more labels it has. Only a torch Dataset is trained so, as its
     labels are not known beforehand.
 
     `partial_fit`, and `fit` with ``warm_start=True``, train the weights in place. Where such a
@@ -278,11 +279,11 @@ class NeuralClassifier(DistributionClassifierMixin, NeuralNetClassifier):
         X : array-like or frame of shape (n_samples, ...), a dict of arrays, or a torch Dataset
             A Dataset gives pairs of an input and counts of shape (n_classes,), or of an input and
             the number of a class. The estimator then needs `classes`, and y serves only to stratify
-            the held-out rows.
+            the held-out samples.
         y : label histogram of shape (n_samples, n_classes)
             Anything `check_counts` takes. The columns of frames are sorted by name.
         sample_weight : array-like of shape (n_samples,), optional
-            Weights of the rows.
+            Weights of the samples.
         **fit_params
             Goes to the module's forward, as in skorch.
         """
@@ -354,7 +355,7 @@ class NeuralClassifier(DistributionClassifierMixin, NeuralNetClassifier):
         return arrays
 
     def _target(self, X, y, known, sample_weight) -> tuple[Tensor, Tensor]:
-        """Counts and weights of the rows."""
+        """Counts and weights of the samples."""
         labels = read_labels(y).for_fit(known)
         weight = weight_of(labels, X, y, sample_weight)
         self.classes_inferred_ = labels.classes
@@ -450,5 +451,5 @@ class NeuralClassifier(DistributionClassifierMixin, NeuralNetClassifier):
         return softmax(logits)
 
     def predict_dist(self, X: Samples) -> PointMass:
-        """The class probabilities as a distribution, a batch of n_samples rows."""
+        """The class probabilities as a distribution, a batch of n_samples samples."""
         return PointMass.keeping(self.predict_proba(X)).with_classes(self.classes_)

@@ -65,7 +65,7 @@ def as_arrays(X):
         if X.is_floating_point() and not isfinite(X).all():
             row = int((~isfinite(X)).nonzero()[0, 0])
             raise ValueError(
-                f"X contains NaN or infinite values (first in row {row}); drop or repair these "
+                f"X contains NaN or infinite values (first in sample {row}); drop or repair these "
                 "rows."
             )
         if X.dtype == float64 and X.numel():
@@ -120,7 +120,7 @@ def check_table(arrays, n_features: int) -> None:
     if not isinstance(arrays, Mapping) and arrays.ndim == 1:
         raise ValueError(
             f"X must be 2-D, with {n_features} columns, got shape {tuple(arrays.shape)}. Reshape "
-            "your data: X.reshape(1, -1) is one row."
+            "your data: X.reshape(1, -1) is one sample."
         )
 
 

@@ -1,8 +1,8 @@
 """Losses for decisions under a known cost matrix: bounds of the risk with gradients (P4 §4.3).
 
 Letters: C the costs over their largest value (K, D), f = zC the expected costs of the decisions (n,
-D), c = μ̂C their costs under the row's labels (n, D). min^β x = −(1/β) log Σ exp(−βx); for β = None
-it is the hard minimum.
+D), c = μ̂C their costs under the sample's labels (n, D). min^β x = −(1/β) log Σ exp(−βx); for β =
+None it is the hard minimum.
 """
 
 from collections.abc import Callable
@@ -25,14 +25,14 @@ def smooth_min(x: Tensor, beta: float | None) -> Tensor:
 
 
 def direct_loss(f: Tensor, c: Tensor, lam: float, beta: float | None, sign: int) -> Tensor:
-    """L± of each row (P4 eq. 18), from f and c of shape (..., n, D)."""
+    """L± of each sample (P4 eq. 18), from f and c of shape (..., n, D)."""
     return sign * (smooth_min(f, beta) - smooth_min(f - sign * lam * c, beta)) / lam
 
 
 def margin_loss(f: Tensor, c: Tensor, lam: float, beta: float | None) -> Tensor:
-    """L^MR of each row, Eq. (19); arguments as in `direct_loss`.
+    """L^MR of each sample, Eq. (19); arguments as in `direct_loss`.
 
-    d* is the best decision for the row's labels.
+    d* is the best decision for the sample's labels.
     """
     best = c.argmin(dim=-1, keepdim=True).expand(*f.shape[:-1], 1)
     return (f.gather(-1, best)[..., 0] - smooth_min(f - lam * c, beta)) / lam
@@ -53,7 +53,7 @@ def normalised_costs(cost_matrix) -> tuple[Floats, Floats, float]:
 
 
 class _DecisionLoss(_MeanOverRows):
-    """Mean over rows of a bound of the cost of the row's decision; a subclass says which."""
+    """Mean over samples of a bound of the cost of the sample's decision; a subclass says which."""
 
     costs: Tensor
     _bound: Callable[[Tensor, Tensor], Tensor]
@@ -68,11 +68,11 @@ class _DecisionLoss(_MeanOverRows):
         self.register_buffer("costs", torch.as_tensor(C), persistent=False)
 
     def total(self, logits: Tensor, counts: Tensor, weight: Tensor | None = None) -> Tensor:
-        """Sum over rows, of logits and counts of shape (n, K)."""
+        """Sum over samples, of logits and counts of shape (n, K)."""
         return _weighted_sum(self.row_loss(logits, counts), weight)
 
     def row_loss(self, logits: Tensor, counts: Tensor) -> Tensor:
-        """The loss of each row, shape (n,)."""
+        """The loss of each sample, shape (n,)."""
         if logits.shape[-1] != len(self.costs):
             raise ValueError(
                 f"The cost matrix has {len(self.costs)} classes, but there are {logits.shape[-1]} "
@@ -86,14 +86,14 @@ class _DecisionLoss(_MeanOverRows):
 class DirectLoss(_DecisionLoss):
     """Direct loss: a bound of the mean cost of a model's decisions, from below or above.
 
-    ``L± = ±(1/λ)·(min_d f(d) − min_d [f(d) ∓ λ c(d)])`` (P4 eq. 18), the mean over rows. f holds
-    the expected costs of the decisions under the model, and c their costs under the row's labels,
-    both over the largest cost. Its gradient is that of direct loss minimisation.
+    ``L± = ±(1/λ)·(min_d f(d) − min_d [f(d) ∓ λ c(d)])`` (P4 eq. 18), the mean over samples. f holds
+    the expected costs of the decisions under the model, and c their costs under the sample's
+    labels, both over the largest cost. Its gradient is that of direct loss minimisation.
 
-    With the hard minimum L⁻ bounds the cost of the row's decision from below, and L⁺ from above.
+    With the hard minimum L⁻ bounds the cost of the sample's decision from below, and L⁺ from above.
     With β both bound the mean cost of decisions drawn with probabilities proportional to exp(−βf).
-    For a row with several labels c is the mean cost: a tighter bound than the mean of the labels'
-    losses.
+    For a sample with several labels c is the mean cost: a tighter bound than the mean of the
+    labels' losses.
 
     The unit of cost does not matter. In P4 it does: there λ is divided by the largest cost, and not
     the costs, so that β depends on it.
@@ -145,7 +145,7 @@ class MarginRescalingLoss(_DecisionLoss):
     """Margin rescaling: an upper bound of the mean cost of a model's decisions.
 
     ``L^MR = (1/λ)·(f(d*) − min_d [f(d) − λ c(d)])`` (P4 eq. 19), where d* is the best decision for
-    the row's labels. It is convex in the expected costs f. All else is as in `DirectLoss`: its
+    the sample's labels. It is convex in the expected costs f. All else is as in `DirectLoss`: its
     upper bound is never larger than this one, and equal where the decision is the best.
 
     Parameters

@@ -25,7 +25,7 @@ from .._utils.types import Estimator, LabelsLike, Samples, Weights
 class LayerFeatures(
     ClassNamePrefixFeaturesOutMixin, TransformerMixin, MetaEstimatorMixin, BaseEstimator
 ):
-    """Transformer: what a hidden layer of a network makes of each row.
+    """Transformer: what a hidden layer of a network makes of each sample.
 
     In a pipeline before a `SparseGPClassifier` it is a deep kernel: a Gaussian process on what a
     network has learnt to see. As ``features`` of a `BallCarvingSplit` it carves balls among images.
@@ -54,9 +54,9 @@ class LayerFeatures(
 
     Notes
     -----
-    A network that is fitted on the rows it then transforms has seen their labels. Its features
-    separate the classes better there than on new rows, and what follows is too sure of itself.
-    Train the network on other rows, and freeze it, where there are enough.
+    A network that is fitted on the samples it then transforms has seen their labels. Its features
+    separate the classes better there than on new samples, and what follows is overconfident.
+    Train the network on other samples, and freeze it, where there are enough.
 
     Examples
     --------
@@ -123,8 +123,8 @@ def forward_features(estimator, X, layer: str) -> Floats:
     net.predict_proba(X)
     if (found := sum(map(len, batches))) != n_rows(X):
         raise ValueError(
-            f"Layer {layer!r} gave {found} rows for {n_rows(X)}; name a layer that a forward pass "
-            "uses once, and whose first axis is the rows."
+            f"Layer {layer!r} gave {found} samples for {n_rows(X)}; name a layer that a forward "
+            "pass uses once, and whose first axis is the samples."
         )
     return np.concatenate(batches)
 

@@ -1,9 +1,9 @@
 """Losses on label histograms as torch modules.
 
-They serve the calibrators, and anyone's own training loop. Shapes: n rows, K classes, S members of
-an ensemble. Each loss is a (weighted) mean over rows or labels, in nats: its `total` divided by its
-`size`. Average the totals over batches, as the solvers do. Dividing each by its own size favours
-rows that share their batch with few labels.
+They serve the calibrators, and anyone's own training loop. Shapes: n samples, K classes, S members
+of an ensemble. Each loss is a (weighted) mean over samples or labels, in nats: its `total` divided
+by its `size`. Average the totals over batches, as the solvers do. Dividing each by its own size
+favours samples that share their batch with few labels.
 """
 
 import copy
@@ -26,7 +26,7 @@ class _MeanLoss(nn.Module):
     size: Callable[..., Tensor | int]
 
     def forward(self, prediction: Any, counts: Tensor, weight: Tensor | None = None) -> Tensor:
-        """The loss of a prediction under counts of shape (n, K) and row weights of shape (n,).
+        """The loss of a prediction under counts of shape (n, K) and sample weights of shape (n,).
 
         Class indices of shape (n,) are one label each.
         """
@@ -36,10 +36,10 @@ class _MeanLoss(nn.Module):
 
 
 class _MeanOverRows(_MeanLoss):
-    """A mean over rows; subclasses fill `total`."""
+    """A mean over samples; subclasses fill `total`."""
 
     def size(self, counts: Tensor, weight: Tensor | None = None) -> Tensor | int:
-        """The number of rows, ``Σ_i w_i``."""
+        """The number of samples, ``Σ_i w_i``."""
         if weight is None:
             return len(counts)
         return weight.sum()
@@ -117,8 +117,8 @@ class FocalLoss(LabelLogLoss):
 class BrierLoss(_MeanOverRows):
     """Expected squared loss (P1 §3): between 0 and 2.
 
-    The mean over rows of ``Σ_k (μ̂−z)² + μ̂(1−μ̂)`` with μ̂ = y/n_i. It is the mean over a row's
-    labels of the probability score ``Σ_k (1[label = k] − z_k)²``, as
+    The mean over samples of ``Σ_k (μ̂−z)² + μ̂(1−μ̂)`` with μ̂ = y/n_i. It is the mean over a
+    sample's labels of the probability score ``Σ_k (1[label = k] − z_k)²``, as
     `sklearn_lhcal.metrics.expected_squared_loss`.
 
     Examples
@@ -175,22 +175,22 @@ def as_counts(y: Tensor, logits: Tensor, weight: Tensor | None = None) -> Tensor
             f"integer type; got shape {tuple(y.shape)} and {y.dtype}."
         )
     if not y.is_meta and not ((y >= 0).all() and (y.sum(dim=-1) > 0).all()):
-        raise ValueError("Counts must not be negative, and each row needs a label.")
+        raise ValueError("Counts must not be negative, and each sample needs a label.")
     return y
 
 
 def frequencies(counts: Tensor, dtype: torch.dtype) -> Tensor:
-    """Shares of the classes among the labels of each row, μ̂, shape (n, K)."""
+    """Shares of the classes among the labels of each sample, μ̂, shape (n, K)."""
     return counts.to(dtype) / counts.sum(dim=-1, keepdim=True).to(dtype)
 
 
 class _HistogramLoss(_MeanOverRows):
-    """Mean over rows of a loss of (logits, log α0), plus ``penalty·(log α0)²``.
+    """Mean over samples of a loss of (logits, log α0), plus ``penalty·(log α0)²``.
 
     Parameters
     ----------
     penalty : float, default=0.0
-        λ_α of P1: pulls the total towards 1, nats per row.
+        λ_α of P1: pulls the total towards 1, nats per sample.
     """
 
     _row_loss: Callable[..., Tensor]
@@ -203,7 +203,7 @@ class _HistogramLoss(_MeanOverRows):
     def total(
         self, prediction: tuple[Tensor, ...], counts: Tensor, weight: Tensor | None = None
     ) -> Tensor:
-        """Sum over rows of the loss of ``(logits, log_total[, log_weights])``.
+        """Sum over samples of the loss of ``(logits, log_total[, log_weights])``.
 
         Logits (n, K) or, for ensembles, (n, S, K); log α0 (n,) or (n, S); log-weights of members
         (n, S)."""
@@ -215,7 +215,7 @@ class _HistogramLoss(_MeanOverRows):
     def row_loss(
         self, logits: Tensor, log_total: Tensor, counts: Tensor, log_weights: Tensor | None = None
     ) -> Tensor:
-        """The loss of each row, shape (n,), penalty included."""
+        """The loss of each sample, shape (n,), penalty included."""
         loss = self._row_loss(
             torch.log_softmax(logits, dim=-1), log_total, counts.to(logits.dtype), log_weights
         )
@@ -236,7 +236,7 @@ class DirichletMultinomialLoss(_HistogramLoss):
     Parameters
     ----------
     penalty : float, default=0.0
-        λ_α of P1: pulls log α0 towards 0, nats per row.
+        λ_α of P1: pulls log α0 towards 0, nats per sample.
 
     Examples
     --------
@@ -255,17 +255,17 @@ class DirichletMultinomialLoss(_HistogramLoss):
 
 
 class PairwiseLoss(_HistogramLoss):
-    """Negative log-likelihood of pairs of raters under Dirichlet distributions, in nats per row.
+    """Negative log-likelihood of pairs of raters under Dirichlet distributions, in nats per sample.
 
-    A composite likelihood: for each row the mean over its n(n−1)/2 pairs of raters. A pair that
+    A composite likelihood: for each sample the mean over its n(n−1)/2 pairs of raters. A pair that
     agrees on k has ``log[z_k(α0 z_k+1)/(α0+1)]``, and one that disagrees ``log[2 α0 z_k
     z_l/(α0+1)]``. Unlike the Dirichlet-multinomial likelihood it is not distorted by many raters
-    per row. Rows with one rater contribute the penalty alone.
+    per sample. Samples with one rater contribute the penalty alone.
 
     Parameters
     ----------
     penalty : float, default=0.0
-        Pulls log α0 towards 0, nats per row.
+        Pulls log α0 towards 0, nats per sample.
 
     Examples
     --------
@@ -298,7 +298,7 @@ class PairwiseLoss(_HistogramLoss):
 
 
 def _pair_shares(y: Tensor) -> tuple[Tensor, Tensor]:
-    """Shares of a row's pairs of raters: those that agree on k, and half of those split on k.
+    """Shares of a sample's pairs of raters: those that agree on k, and half of those split on k.
 
     Both have shape (n, K).
     """

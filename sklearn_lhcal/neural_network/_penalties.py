@@ -1,7 +1,7 @@
 """Calibration errors of a batch as torch modules, to add to a loss.
 
 They serve `NeuralClassifier`, or one's own training loop. Each is called as ``penalty(logits,
-counts, weight)`` with logits and counts of shape (n, K), or class indices of shape (n,), and row
+counts, weight)`` with logits and counts of shape (n, K), or class indices of shape (n,), and sample
 weights of shape (n,). Only ratios of weights count. They are scikit-learn estimators too, so that a
 search can set their parameters.
 """
@@ -35,15 +35,15 @@ class KernelCalibrationPenalty(BaseEstimator, nn.Module):
     z are the predictions of the batch, e = μ̂ − z, and k_ji is the Dirichlet kernel at z_j that
     belongs to z_i. There are two forms:
 
-    - corrected (``"residual"``), p = 2 only: the mean over rows j of the products e_i·e_l of pairs
-      of other rows, weighted by k_ji k_jl. Its mean is 0 for a calibrated predictor, whatever the
-      size of the batch. For others it is positive, but for the kernel's smoothing. A single batch
-      can give a negative value.
-    - plugin (None), as published (P2 eq. 9): the mean over rows j of ``Σ_k |r_jk − z_jk|^p``, where
-      r_j is the mean of the other rows' μ̂_i weighted by k_ji. It is biased: on batches it is far
-      from 0 for a calibrated predictor, and smaller for others (see Notes).
+    - corrected (``"residual"``), p = 2 only: the mean over samples j of the products e_i·e_l of
+      pairs of other samples, weighted by k_ji k_jl. Its mean is 0 for a calibrated predictor,
+      whatever the size of the batch. For others it is positive, but for the kernel's smoothing. A
+      single batch can give a negative value.
+    - plug-in (None), as published (P2 eq. 9): the mean over samples j of ``Σ_k |r_jk − z_jk|^p``,
+      where r_j is the mean of the other samples' μ̂_i weighted by k_ji. It is biased: on batches it
+      is far from 0 for a calibrated predictor, and smaller for others (see Notes).
 
-    The penalty is 0 for batches with less than three rows of positive weight (plugin: two).
+    The penalty is 0 for batches with less than three samples of positive weight (plug-in: two).
 
     Parameters
     ----------
@@ -57,7 +57,7 @@ class KernelCalibrationPenalty(BaseEstimator, nn.Module):
         The whole vector of probabilities; the sum over classes, one by one; or the probability of
         the top class.
     bias_correction : {"residual", None}, default="residual"
-        None: the plugin.
+        None: the plug-in.
 
     Raises
     ------
@@ -66,11 +66,11 @@ class KernelCalibrationPenalty(BaseEstimator, nn.Module):
 
     Notes
     -----
-    Everything is computed in float64. Sample weights weight rows in all sums; they are no
+    Everything is computed in float64. Sample weights weight samples in all sums; they are no
     repetition. Derivatives also go through the kernels. They are finite for every batch.
 
-    The plugin alone prefers predictors that are far from calibrated. The guide to training networks
-    says which.
+    The plug-in alone prefers predictors that are far from calibrated. The guide to training
+    networks says which.
 
     References
     ----------
@@ -130,7 +130,7 @@ class SharpnessPenalty(BaseEstimator, nn.Module):
     calibration error, and ``γ = λ/(1+λ)`` (P2 eq. 6). The estimate is P2's ratio of U-statistics,
     whose bias on batches is of order 1/n; `KernelCalibrationPenalty` has a form without it.
 
-    Batches with fewer than three rows of positive weight have penalty 0.
+    Batches with fewer than three samples of positive weight have penalty 0.
 
     Parameters
     ----------
@@ -175,16 +175,16 @@ class MMCEPenalty(BaseEstimator, nn.Module):
     """Maximum mean calibration error of a batch (Kumar et al. 2018): smaller is better, minimum 0.
 
     The root of ``Σ_ij a_i a_j k_ij``, at most 1, where ``a_i = w_i (c_i − r_i) / Σ w``. The
-    confidence is r = max_k z_k, the accuracy c is the share of a row's raters who chose that class,
-    and the kernel is ``k_ij = exp(−|r_i − r_j| / 0.4)``. It looks at the top class only. It is
-    positive for a calibrated predictor too, as it counts pairs i = j.
+    confidence is r = max_k z_k, the accuracy c is the share of a sample's raters who chose that
+    class, and the kernel is ``k_ij = exp(−|r_i − r_j| / 0.4)``. It looks at the top class only. It
+    is positive for a calibrated predictor too, as it counts pairs i = j.
 
     Parameters
     ----------
     weighted : bool, default=False
         Correct and wrong labels count alike: ``a_i = w_i c_i (1−r_i) / Σ w c − w_i (1−c_i) r_i / Σ
-        w (1−c)``. It is meant for training rows, of which few are predicted wrongly. Both sums are
-        over the batch; a term whose sum is 0 is left out. The penalty is then at most 2.
+        w (1−c)``. It is meant for training samples, of which few are predicted wrongly. Both sums
+        are over the batch; a term whose sum is 0 is left out. The penalty is then at most 2.
 
     References
     ----------
@@ -227,7 +227,7 @@ def penalty_of(regularizer: nn.Module | None, weight: float) -> nn.Module | None
 def _kernel_mean(rows_of, least: int, kind, bandwidth, logits, counts, weight) -> Tensor:
     """Weighted mean of ``rows_of(problem, h)``, summed over the kind's problems.
 
-    0 where fewer than `least` rows count.
+    0 where fewer than `least` samples count.
     """
     counts = as_counts(counts, logits, weight)
     if weight is not None:

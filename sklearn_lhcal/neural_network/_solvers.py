@@ -20,7 +20,7 @@ _FLAT = 1e-3
 
 
 class TorchProblem(Problem):
-    """The loss of a torch module on rows; derivatives by automatic differentiation.
+    """The loss of a torch module on samples; derivatives by automatic differentiation.
 
     Parameters
     ----------
@@ -33,7 +33,7 @@ class TorchProblem(Problem):
 
     @cached_property
     def _rows(self) -> TensorRows:
-        """A copy of the rows, which problems in closed form do without."""
+        """A copy of the samples, which problems in closed form do without."""
         _, loss, inputs, counts, weight = self._training
         return TensorRows(loss, inputs, counts, weight)
 
@@ -43,7 +43,7 @@ class TorchProblem(Problem):
         return _parameters(self._training.module)
 
     def gradient(self, x):
-        """Value and gradient of the loss of all rows."""
+        """Value and gradient of the loss of all samples."""
         value, slopes = self._slopes(x)
         return value.item(), parameters_to_vector(slopes).numpy()
 
@@ -68,7 +68,7 @@ class TorchProblem(Problem):
         return value, torch.autograd.grad(value, parameters, create_graph=create_graph)
 
     def training(self):
-        """The module and its rows."""
+        """The module and its samples."""
         return self._training
 
 
@@ -79,25 +79,25 @@ def _parameters(module: nn.Module) -> Vector:
 class Adam(Solver):
     """Mini-batches with Adam and early stopping, on CPU or GPU, through skorch.
 
-    The defaults are those of P1: a fifth of the rows is held out, and the weights with the best
-    loss on it are kept. They suit thousands of rows, as a parameter moves by no more than the
-    learning rate in a step. The gradient of a batch is, on average, that of all rows, also where
-    rows have different numbers of labels.
+    The defaults are those of P1: a fifth of the samples is held out, and the weights with the best
+    loss on it are kept. They suit thousands of samples, as a parameter moves by no more than the
+    learning rate in a step. The gradient of a batch is, on average, that of all samples, also where
+    samples have different numbers of labels.
 
     With batches and a constant learning rate the parameters go on to fluctuate about the optimum:
-    the smaller the rate, the less. On all rows at once (``batch_size=-1``), without early stopping
-    and with enough epochs, they agree with those of `LBFGS` to four decimals.
+    the smaller the rate, the less. On all samples at once (``batch_size=-1``), without early
+    stopping and with enough epochs, they agree with those of `LBFGS` to four decimals.
 
     Parameters
     ----------
     learning_rate : float, default=0.001
     batch_size : int, default=128
-        -1: all rows at once.
+        -1: all samples at once.
     max_epochs : int, default=50
-        A ConvergenceWarning says where the loss of the held-out rows was still falling then.
+        A ConvergenceWarning says where the loss of the held-out samples was still falling then.
     early_stopping : int or None, default=10
-        Patience: epochs without a new minimum of the held-out rows' loss. None: all epochs, on all
-        rows.
+        Patience: epochs without a new minimum of the held-out samples' loss. None: all epochs, on
+        all samples.
     device : str, default="cpu"
         "cpu" or "cuda".
 

@@ -18,15 +18,15 @@ from ..model_selection import StratifiedVotesKFold
 class SizedLoss(Protocol):
     """A loss that says what it divides: its mean is ``total / size``.
 
-    Any other loss is taken as a weighted mean over rows.
+    Any other loss is taken as a weighted mean over samples.
     """
 
     def total(self, prediction: Any, counts: Tensor, weight: Tensor) -> Tensor:
-        """The sum over rows, or over labels."""
+        """The sum over samples, or over labels."""
         ...
 
     def size(self, counts: Tensor, weight: Tensor) -> Tensor:
-        """The weight of these rows, or of these labels."""
+        """The weight of these samples, or of these labels."""
         ...
 
 
@@ -59,8 +59,8 @@ class _Net(NeuralNet):
 class TensorRows(torch.utils.data.Dataset):
     """Inputs, counts and weights as float64 tensors.
 
-    Weights are scaled so that the loss is its total over n rows. The mean over random batches of
-    the total over the batch's rows is then the loss, whatever sizes the batches have.
+    Weights are scaled so that the loss is its total over n samples. The mean over random batches of
+    the total over the batch's samples is then the loss, whatever sizes the batches have.
     """
 
     def __init__(self, loss: nn.Module, inputs: dict, counts, weight=None):
@@ -79,13 +79,13 @@ class TensorRows(torch.utils.data.Dataset):
         )
 
     def part(self, rows) -> "TensorRows":
-        """Some of the rows, with a scale of their own."""
+        """Some of the samples, with a scale of their own."""
         inputs, (counts, weight) = self[rows]
         return TensorRows(self.loss, inputs, counts, weight)
 
 
 def scaled_weight(loss, counts: Tensor, weight: Tensor) -> Tensor:
-    """Weights times a number: the size of the loss of all n rows becomes n, or their mean 1."""
+    """Weights times a number: the size of the loss of all n samples becomes n, or their mean 1."""
     weight = weight / weight.max().clamp(min=torch.finfo(weight.dtype).tiny)
     size = weight.sum()
     if isinstance(loss, SizedLoss):
@@ -94,7 +94,7 @@ def scaled_weight(loss, counts: Tensor, weight: Tensor) -> Tensor:
 
 
 def batch_loss(loss, prediction, counts: Tensor, weight: Tensor) -> Tensor:
-    """The part that a batch, with scaled weights, has in the loss of all rows.
+    """The part that a batch, with scaled weights, has in the loss of all samples.
 
     Its mean over random batches is that loss.
     """
@@ -112,7 +112,7 @@ def penalised_loss(module, loss, prediction, counts: Tensor, weight: Tensor) -> 
 
 
 class _Batches:
-    """skorch's iterator by slices of tensors, for rows one by one are slow; −1: all at once."""
+    """skorch's iterator by slices of tensors, for samples one by one are slow; −1: all at once."""
 
     def __init__(self, dataset, batch_size=-1, shuffle=False, **_):
         self.rows = dataset
@@ -126,15 +126,15 @@ class _Batches:
 
 
 def held_out(rows: TensorRows, y=None, **_) -> tuple[TensorRows, TensorRows]:
-    """skorch's train_split: four fifths of the rows, and the rest."""
+    """skorch's train_split: four fifths of the samples, and the rest."""
     first, rest = torch.randperm(len(rows)).tensor_split([-(-4 * len(rows) // 5)])
     return rows.part(first), rows.part(rest)
 
 
 def stratified_fifth(n: int, counts) -> tuple[NDArray, NDArray]:
-    """Four fifths of n rows and the rest, by torch's generator.
+    """Four fifths of n samples and the rest, by torch's generator.
 
-    Stratified by majority vote where counts are known.
+    Stratified by majority label where counts are known.
     """
     votes = np.zeros(n, dtype=int) if counts is None else np.asarray(counts).argmax(axis=1)
     splitter = StratifiedVotesKFold(5, shuffle=True, random_state=int(torch.randint(2**31 - 1, ())))
@@ -146,7 +146,7 @@ def train(
 ) -> NeuralNet:
     """Train a module in float64, in skorch's loop, which is returned with its history.
 
-    `options` are skorch's; without them the loop takes one step on all rows.
+    `options` are skorch's; without them the loop takes one step on all samples.
     """
     quiet = {} if verbose else {"callbacks__print_log": None}
     options = {"batch_size": -1, "max_epochs": 1, "train_split": None, **quiet, **options}

@@ -1,4 +1,4 @@
-"""One page about saved predictions: are they right, and where do the labellers disagree?"""
+"""One page about saved predictions: are they right, and where do raters disagree?"""
 
 from ._report import Report, report
 

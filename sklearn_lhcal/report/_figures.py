@@ -99,7 +99,7 @@ def _draw(draw: Callable, size: tuple[float, float], alt: str) -> Picture:
         warnings.filterwarnings("ignore", message="Glyph .* missing from")
         figure = Figure(figsize=size, layout="constrained")
         curves = draw(figure.subplots())
-        # displays speak of rows
+        # displays speak of samples
         for label in figure.findobj(Text):
             label.set_text(label.get_text().replace("rows", "cases"))
         file = BytesIO()

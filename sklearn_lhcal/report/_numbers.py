@@ -112,7 +112,7 @@ def excess_error(y, prediction) -> float:
 
 
 def ratio(terms, rows: Rows, least_raters: int = 1, **options) -> float:
-    """The ratio of the sums of both terms; NaN where no row has so many raters."""
+    """The ratio of the sums of both terms; NaN where no sample has so many raters."""
     seen = rows.contributing(least_raters)
     if seen is None:
         return float("nan")

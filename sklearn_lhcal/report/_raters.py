@@ -88,7 +88,7 @@ def sentences(found: Raters, study: Study) -> list[str]:
 
 
 def rows_of_raters(found: Raters, study: Study) -> list[dict]:
-    """A row for each rater, those with the most cases first."""
+    """A sample for each rater, those with the most cases first."""
     each = found.these.readers
     # a mean would move with the one who stands out
     usual = float(np.nanmedian(each.error))

@@ -1,4 +1,4 @@
-"""What calibration would change: predictions for rows that the calibrator did not see."""
+"""What calibration would change: predictions for samples that the calibrator did not see."""
 
 import re
 import warnings
@@ -16,7 +16,7 @@ from ._study import Study
 # Below so many cases or patients a calibrator learns little but noise.
 LEAST_UNITS = 40
 FOLDS = 5
-# One or two numbers are learnt: more rows change their third digit.
+# One or two numbers are learnt: more samples change their third digit.
 MOST_ROWS = 100_000
 
 
@@ -29,7 +29,7 @@ class Recalibrated(NamedTuple):
 
 
 def recalibrate(study: Study, random_state, verbose: bool) -> Recalibrated:
-    """Temperature scaling, and α-calibration where rows have two labels, out of fold."""
+    """Temperature scaling, and α-calibration where samples have two labels, out of fold."""
     if study.n_groups < LEAST_UNITS:
         reason = f"there are {study.n_groups} cases or patients, fewer than {LEAST_UNITS}"
         return Recalibrated(None, reason, [])

@@ -111,7 +111,7 @@ def report(
     inputs: dict | None = None,
     verbose: bool = False,
 ) -> Report:
-    """One page about saved predictions: are they right, and where do the labellers disagree?
+    """One page about saved predictions: are they right, and where do raters disagree?
 
     The page begins with one verdict, which the mean of confidence minus accuracy decides: see the
     guide. Then come the cases, the calibration of the probabilities, of all classes and of each,
@@ -122,17 +122,18 @@ def report(
     Parameters
     ----------
     y : label histogram of shape (n_samples, n_classes)
-        Anything `check_counts` takes, and `Annotations`; rows that were not used for training.
+        Anything `check_counts` takes, and `Annotations`; samples that were not used for training.
     prediction : array-like of shape (n_samples, n_classes) or Distribution
-        Saved class probabilities of these rows.
+        Saved class probabilities of these samples.
     groups : array-like of shape (n_samples,), optional
-        Rows of one group (a patient, say) are dependent: they stay together in folds and intervals.
+        Samples of one group (a patient, say) are dependent: they stay together in folds and
+        intervals.
     cost_matrix : array-like or frame of shape (n_classes, n_decisions), optional
         Cost of each decision under each class, as in `sklearn_lhcal.metrics.bayes_decision`.
     classes : array-like of shape (n_classes,), optional
         Names of the columns of a bare prediction.
     ids : array-like of shape (n_samples,), optional
-        Names of the rows, for the list of rows worth a second opinion. None: the items of
+        Names of the samples, for the list of samples worth a second opinion. None: the items of
         `Annotations`, or the index of a frame, where it is not 0, 1, 2, …; else numbers from 0.
     subgroups : frame, or dict of array-likes of shape (n_samples,), optional
         What each case is by each column, its site or its device: the page compares them.
@@ -161,8 +162,8 @@ def report(
     Raises
     ------
     ValueError
-        Whatever the metrics refuse: lengths or classes that differ, rows that do not sum to 1, no
-        labels at all, `KnownProbabilities` for y.
+        Whatever the metrics refuse: lengths or classes that differ, samples that do not sum to 1,
+        no labels at all, `KnownProbabilities` for y.
     ImportError
         Without jinja2 and matplotlib: ``pip install 'sklearn-lhcal[report]'``.
 
@@ -196,7 +197,7 @@ def report(
 
 
 def report_on(study: Study, *, settings: dict, inputs: dict | None, verbose: bool) -> Report:
-    """The page about rows that were checked."""
+    """The page about samples that were checked."""
     _page.check_extras()
     sensitive = settings["sensitive"]
     level, seed = settings["confidence_level"], settings["random_state"]

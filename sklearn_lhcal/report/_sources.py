@@ -20,7 +20,7 @@ ROUNDED = 0.02
 # What messages about arrays call them, and what is to be said of files.
 OF_FILES = {
     "prediction": ("--proba", "Of logits take the softmax first; divide per cent by 100."),
-    "y": ("--counts", "Of shares of votes, multiply by the number of raters."),
+    "y": ("--counts", "Of shares of labels, multiply by the number of raters."),
 }
 
 
@@ -91,7 +91,7 @@ def _of_files(message: str, ids: NDArray) -> str:
     """A message about arrays, in the words of files and with the names of cases."""
     # what can be done in code
     said = message.partition("; if y holds")[0].partition(". Divide by")[0]
-    said = re.sub(r"\brow (\d+)", lambda found: f"row {ids[int(found[1])]!r}", said)
+    said = re.sub(r"\brow (\d+)", lambda found: f"sample {ids[int(found[1])]!r}", said)
     for array, (option, advice) in OF_FILES.items():
         if re.search(rf"\b{array}\b", said):
             said = re.sub(rf"\b{array}\b", option, said).rstrip(".")
@@ -111,14 +111,14 @@ def _ids(tables: Mapping[str, Table]) -> NDArray:
 
 
 def _by_case(table: Table, what: str, ids: NDArray):
-    """The values by names of cases; without such names rows are in the order of the cases."""
+    """The values by names of cases; without such names samples are in the order of the cases."""
     own = table.ids
     if own is None:
         own = ids
         if len(table.values) != len(ids):
             raise ValueError(
-                f"--{what} has {len(table.values)} rows without ids, for {len(ids)} cases: add a "
-                "column of ids; which, says --id."
+                f"--{what} has {len(table.values)} samples without ids, for {len(ids)} cases: add "
+                "a column of ids; which, says --id."
             )
     return table.values.set_axis(own, axis=0)
 
@@ -272,7 +272,7 @@ def _predictions(frame, votes: Mapping[str, int], options: Namespace) -> tuple[d
     off = np.abs(sums - 1).max()
     notes = []
     if 1e-6 < off <= ROUNDED + 1e-9:
-        notes = [f"Rows of --proba sum to 1 only within {off:.1g}; each was divided by its sum."]
+        notes = [f"Samples of --proba sum to 1 only within {off:.1g}; each was divided by its sum."]
         frame = frame.div(sums, axis=0)
     prediction = _renamed(_named(frame, "proba", options.classes), options.map)
     if options.ordered:
@@ -325,7 +325,7 @@ def _check_numbers(frame, what: str) -> None:
         )
     gaps = frame.isna().any(axis=1)
     if gaps.any():
-        raise ValueError(f"--{what}: row {gaps.idxmax()!r} lacks a number; complete or drop it.")
+        raise ValueError(f"--{what}: sample {gaps.idxmax()!r} lacks a number; complete or drop it.")
 
 
 def _named(frame, what: str, classes: list[str] | None):

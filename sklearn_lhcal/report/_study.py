@@ -1,4 +1,4 @@
-"""What a report is about: labels and predictions that have met, and who the rows are."""
+"""What a report is about: labels and predictions that have met, and who the samples are."""
 
 import copy
 from collections.abc import Mapping, Sequence
@@ -23,7 +23,7 @@ from ..label_histogram import Annotations
 LEAST_RATERS = 3
 # So many ids are named of those that were left out.
 SHOWN = 20
-# What is no mean over cases is made of so many at most, with fewer blocks.
+# What is not a mean over cases is made of so many at most, with fewer blocks.
 MOST_CASES = 50_000
 
 
@@ -47,21 +47,21 @@ class Step(NamedTuple):
 
 @dataclass(frozen=True)
 class Study:
-    """Checked rows, in the order of the prediction's classes.
+    """Checked samples, in the order of the prediction's classes.
 
     Attributes
     ----------
     labels : Labels
-        Of n rows and K classes.
+        Of n samples and K classes.
     prediction : Distribution
         Its `classes` are those of the labels.
     groups : ndarray of shape (n,) or None
-        Number of the group of each row.
+        Number of the group of each sample.
     ids : ndarray of shape (n,) or None
-        Names of the rows.
+        Names of the samples.
     costs : array-like of shape (K, n_decisions), or None
     n_dropped : int
-        How many rows had no label, and were left out.
+        How many samples had no label, and were left out.
     notes : sequence of str
         What was done to the files before they were read.
     subgroups : dict of str to ndarray of shape (n,)
@@ -100,7 +100,7 @@ class Study:
 
     @property
     def n_groups(self) -> int:
-        """Number of independent units: groups, else rows."""
+        """Number of independent units: groups, else samples."""
         if self.groups is None:
             return len(self)
         return int(self.groups.max()) + 1
@@ -112,7 +112,7 @@ class Study:
 
     @cached_property
     def n_labels(self) -> Indices:
-        """Labels of each row, shape (n,)."""
+        """Labels of each sample, shape (n,)."""
         return self.labels.n.astype(int)
 
     @property
@@ -166,7 +166,7 @@ class Study:
 
     @property
     def has_pairs(self) -> bool:
-        """Whether some row has two labels."""
+        """Whether some sample has two labels."""
         return bool((self.n_labels >= 2).any())
 
 
@@ -187,7 +187,7 @@ def read_study(
     given = read_labels(y)
     columns = {str(name): as_names(subgroups[name], "subgroups") for name in _columns(subgroups)}
     check_same_length(len(given), ids=ids, **columns)
-    # rows without labels are left out here
+    # samples without labels are left out here
     rows = read_rows(given, prediction, None, groups, classes=classes)
     labels = rows.labels
     if labels.known:

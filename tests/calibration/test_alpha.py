@@ -105,7 +105,7 @@ def test_alpha_keeps_the_class_probabilities(data):
 
 def test_alpha_with_single_labels_warns_and_is_one(data):
     calibrator = AlphaCalibration("proba")
-    with pytest.warns(UserWarning, match="No calibration row has two labels"):
+    with pytest.warns(UserWarning, match="No calibration sample has two labels"):
         calibrator.fit(data.prediction, data.counts.argmax(axis=1))
     assert_allclose(calibrator.predict_dist(data.prediction).total, 1)
 
@@ -350,7 +350,7 @@ def test_rows_of_weight_zero_say_nothing_on_alpha(data):
     w[0] = 0
     for likelihood in ("pairwise", "dirichlet_multinomial"):
         model = AlphaCalibration("proba", likelihood=likelihood)
-        with pytest.warns(UserWarning, match="No calibration row has two labels"):
+        with pytest.warns(UserWarning, match="No calibration sample has two labels"):
             model.fit(data.prediction, single, sample_weight=w)
         assert_allclose(model.predict_dist(data.prediction).total, 1)
 

@@ -17,7 +17,7 @@ from sklearn_lhcal.metrics import disagreement_squared_loss, histogram_log_loss
 from sklearn_lhcal.neural_network import LBFGS
 
 LIKELIHOODS = ["pairwise", "dirichlet_multinomial"]
-SHARPER = "Raters of the calibration rows disagree more often"
+SHARPER = "Raters of the calibration samples disagree more often"
 
 
 def exact(n, m=4, seed=0, K=3):
@@ -28,7 +28,7 @@ def exact(n, m=4, seed=0, K=3):
 
 
 def spread(n, total, m=4, seed=0):
-    """Predictions and labels of Q ~ Dirichlet(total z), total one for all rows or (n,)."""
+    """Predictions and labels of Q ~ Dirichlet(total z), total one for all samples or (n,)."""
     rng = np.random.default_rng(seed)
     z = rng.dirichlet(np.full(3, 2.0), size=n)
     gamma = rng.standard_gamma(np.broadcast_to(total, n)[:, None] * z) + 1e-300

@@ -179,7 +179,9 @@ class Repeated(nn.Module):
 @pytest.mark.parametrize(("layer", "rows"), [("act", 2), ("idle", 0)])
 def test_a_layer_that_is_used_twice_or_never_is_an_error(layer, rows, data):
     net = FrozenEstimator(NeuralClassifier.from_trained(Repeated(), [0, 1, 2]))
-    with pytest.raises(ValueError, match=f"Layer '{layer}' gave {rows} rows for 1; name a layer"):
+    with pytest.raises(
+        ValueError, match=f"Layer '{layer}' gave {rows} samples for 1; name a layer"
+    ):
         AlphaCalibration(net, features=layer).fit(data.X, data.counts)
 
 
@@ -206,15 +208,15 @@ def test_the_penalty_must_not_be_negative(penalty, data):
 @pytest.mark.parametrize(
     ("features", "returned"),
     [
-        (lambda X: X[:-1], "199 rows"),
-        (lambda X: X[0], "3 rows"),
+        (lambda X: X[:-1], "199 samples"),
+        (lambda X: X[0], "3 samples"),
         (lambda X: X.sum(), "a single number"),
-        (FunctionTransformer(lambda X: np.vstack([X, X[:1]])), "201 rows"),
+        (FunctionTransformer(lambda X: np.vstack([X, X[:1]])), "201 samples"),
     ],
 )
 def test_features_have_one_row_for_each_row(features, returned, data):
     with pytest.raises(
-        ValueError, match=f"one row for each of the 200 rows of X, it returned {returned}"
+        ValueError, match=f"one sample for each of the 200 samples of X, it returned {returned}"
     ):
         AlphaCalibration("proba", features=features).fit(data.prediction, data.counts)
 

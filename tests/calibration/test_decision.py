@@ -134,7 +134,7 @@ def test_an_expensive_mistake_that_did_not_occur_counts():
     u = np.column_stack([np.log1p(-p), np.log(p)]) + rng.normal(0, 0.1, (400, 2))
     C = [[0.0, 1.0], [10_000.0, 0.0]]
     model = DecisionCalibration("logits", C, scaling="temperature", floor=None)
-    with pytest.warns(DecisionCalibrationWarning, match=r"cannot tell .* 95 % interval -.* to"):
+    with pytest.warns(DecisionCalibrationWarning, match=r"cannot tell .* 95% interval -.* to"):
         kept = clone(model).fit(u, y)
     assert kept.criterion_ == "nll"
     assert kept.risk_difference_.estimate < 0 < kept.risk_difference_.high
@@ -360,7 +360,7 @@ def test_zeros_of_the_classifier_are_seen(scaling, data):
     X[data.counts[:, 0] > 0] = [0.0, 0.5, 0.5]
     refuted = int((data.counts[:, 0] > 0).sum())
     model = DecisionCalibration("proba", C3, scaling=scaling, floor=None, criterion="nll")
-    with pytest.warns(UserWarning, match=f"{refuted} of 400 calibration rows") as seen:
+    with pytest.warns(UserWarning, match=f"{refuted} of 400 calibration samples") as seen:
         model.fit(X, data.counts)
     assert seen[0].filename == __file__
 
@@ -378,7 +378,7 @@ def test_zeros_of_the_classifier_are_seen(scaling, data):
             r"\['auto', 'nll', 'ece', 'direct', 'margin'\] or a torch module, got 'classwise_ece'",
         ),
         ({"cost_matrix": np.ones((3, 2))}, "nothing is to decide"),
-        ({"cost_matrix": np.ones((2, 2))}, "has 2 rows, expected one for each of 3 classes"),
+        ({"cost_matrix": np.ones((2, 2))}, "has 2 samples, expected one for each of 3 classes"),
         (
             {"inner_cv": 0},
             "inner_cv must be an int of at least 2, got 0",
@@ -418,7 +418,7 @@ def test_zeros_of_the_classifier_are_seen(scaling, data):
         ),
         (
             {"cost_matrix": [[0, 1], [np.inf, 0], [1, 1]]},
-            r"NaN or infinite values \(first in row 1\)",
+            r"NaN or infinite values \(first in sample 1\)",
         ),
     ],
 )

@@ -13,7 +13,7 @@ from sklearn_lhcal.metrics import bayes_decision, decision_risk, model_risk, pai
 
 FILE = Path(__file__).parents[3] / "shared" / "data" / "cifar10h_first5000.npz"
 pytestmark = pytest.mark.skipif(
-    not FILE.exists(), reason="the file of CIFAR-10H rows is not beside the project"
+    not FILE.exists(), reason="the file of CIFAR-10H samples is not beside the project"
 )
 
 

@@ -71,7 +71,7 @@ def search_of(rows, nll, C=C3, criterion="direct", safeguard=1.0):
 
 
 def all_descended(start, rows, candidates=DIRECT, C=C3):
-    """x (P, p) on all rows."""
+    """x (P, p) on all samples."""
     w = rows.weight[None] / rows.weight.sum()
     return np.array([descended(one, [start], rows, w)[0] for one in candidates])
 

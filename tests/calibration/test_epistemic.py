@@ -158,7 +158,7 @@ def test_a_callable_estimate_and_other_classifiers(board):
     expected = 0.9 * model.isotonic_.predict(e) + 0.1 * model.slope_ * e
     assert_allclose(model.predict_epistemic(X), expected)
     for bad in (lambda model, X: X, lambda model, X: np.full(len(X), -1.0)):
-        with pytest.raises(ValueError, match="one finite number per row"):
+        with pytest.raises(ValueError, match="one finite number per sample"):
             EpistemicCalibration(GaussianNB(), uncertainty=bad).fit(X, y)
 
 
@@ -208,12 +208,12 @@ def test_too_few_rows_give_the_identity_and_a_warning(board):
     for method, n in (("rising", 30), ("paper", 70)):
         model = EpistemicCalibration(FOREST, method=method)
         with pytest.warns(
-            UserWarning, match=r"\d+ carved rows are too few for 20 bins: .* as it is"
+            UserWarning, match=r"\d+ carved samples are too few for 20 bins: .* as it is"
         ):
             model.fit(X[:n], y[:n])
         assert model.isotonic_ is None
         assert_array_equal(model.predict_epistemic(X), model.predict_dist(X).mutual_information())
-    with pytest.warns(UserWarning, match="0 carved rows are too few"):
+    with pytest.warns(UserWarning, match="0 carved samples are too few"):
         EpistemicCalibration(FOREST).fit(X[:10], y[:10])
 
 
@@ -260,7 +260,7 @@ def test_never_silently_flat_and_always_in_order(seed, uncertainty):
     X, y = make_random_checkerboard(1200, n_rows=6, n_columns=6, cell_std=0.3, random_state=seed)
     forest = RandomForestClassifier(20, random_state=0)
     model = EpistemicCalibration(forest, uncertainty=uncertainty, method="paper")
-    with pytest.warns(UserWarning, match="is flat at .* carved rows more data gained no"):
+    with pytest.warns(UserWarning, match="is flat at .* carved samples more data gained no"):
         model.fit(X, y)
     assert np.ptp(model.predict_epistemic(X)) < 1e-12
     with warnings.catch_warnings(record=True) as caught:
@@ -296,7 +296,7 @@ def rows_of(X):
 def test_point_predictions_have_no_mutual_information(board):
     X, y, _ = board
     with pytest.warns(
-        UserWarning, match='The estimate is 0 for all carved rows.*uncertainty="entropy"'
+        UserWarning, match='The estimate is 0 for all carved samples.*uncertainty="entropy"'
     ):
         model = EpistemicCalibration(GaussianNB()).fit(X, y)
     assert np.ptp(model.predict_epistemic(X)) == 0
@@ -334,6 +334,6 @@ def test_a_class_that_only_the_balls_hold_is_named():
     y = np.repeat(["common", "rare"], [300, 100])
     splitter = BallCarvingSplit(0.1, 1, keep_fraction=0.0, random_state=0)
     with pytest.raises(
-        ValueError, match=r"No label of class \['rare'\] in the rows beside the balls"
+        ValueError, match=r"No label of class \['rare'\] in the samples beside the balls"
     ):
         EpistemicCalibration(GaussianNB(), uncertainty="entropy", splitter=splitter).fit(X, y)

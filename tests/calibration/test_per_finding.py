@@ -181,7 +181,7 @@ def test_what_is_refused():
         model.predict_proba(z)
     with pytest.raises(TypeError, match="y must be MultiLabelCounts, got ndarray"):
         model.fit(z, y.positive)
-    with pytest.raises(ValueError, match="X has 299 rows, expected 300"):
+    with pytest.raises(ValueError, match="X has 299 samples, expected 300"):
         model.fit(z[1:], y)
     with pytest.raises(ValueError, match="y has 3 findings, but X has 2 columns"):
         model.fit(z[:, :2], y)

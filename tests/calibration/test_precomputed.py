@@ -140,7 +140,7 @@ def test_columns_and_classes_that_do_not_fit(data, members):
 
 def test_lengths_are_compared_at_fit():
     data = make_label_histograms(20, random_state=0)
-    with pytest.raises(ValueError, match="y has 20 rows, expected 19"):
+    with pytest.raises(ValueError, match="y has 20 samples, expected 19"):
         PrecomputedClassifier().fit(data.prediction[:-1], data.counts)
 
 

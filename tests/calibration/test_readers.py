@@ -337,8 +337,8 @@ def test_raters_arrive_through_searches(rng):
     ("options", "message"),
     [
         ({"rater": "nobody"}, r"rater: \['nobody'\] gave no labels at fit"),
-        ({"rater": ["reader 0"] * 3}, "rater has 3 rows, expected 50"),
-        ({"given": [[1, 0]]}, "given has 1 rows, expected 50"),
+        ({"rater": ["reader 0"] * 3}, "rater has 3 samples, expected 50"),
+        ({"given": [[1, 0]]}, "given has 1 samples, expected 50"),
     ],
 )
 def test_errors_of_predictions(options, message, rng):

@@ -67,7 +67,7 @@ def test_the_mean_cost_keeps_to_the_budget_where_referrals_cost(pool):
 
 
 @pytest.mark.slow
-@pytest.mark.filterwarnings("ignore:The 300 calibration rows or groups do not show:UserWarning")
+@pytest.mark.filterwarnings("ignore:The 300 calibration samples or groups do not show:UserWarning")
 @pytest.mark.parametrize(
     ("C", "options", "bounded"),
     [
@@ -85,7 +85,7 @@ def test_betting_is_seldom_above_the_budget(pool, C, options, bounded):
 
 
 @pytest.mark.slow
-@pytest.mark.filterwarnings("ignore:The 300 calibration rows or groups do not show:UserWarning")
+@pytest.mark.filterwarnings("ignore:The 300 calibration samples or groups do not show:UserWarning")
 def test_majorities_fail(pool):
     model = RiskControlledDecision("proba", COSTS, budget=0.3)
     cost, _, _ = costs_of_new_rows(pool, model, "majority", 60)
@@ -109,7 +109,7 @@ def test_majorities_fail(pool):
     ],
 )
 def test_from_how_many_rows_it_decides(options, fewest, grouped):
-    """Of rows without a mistake; that number is in the message of one row less."""
+    """Of samples without a mistake; that number is in the message of one row less."""
     if "referral" in options:
         options = options | {"cost_matrix": [[0, 1, 0.4], [1, 0, 0.4]]}
     model = RiskControlledDecision("proba", method="learn_then_test", **options)
@@ -117,7 +117,9 @@ def test_from_how_many_rows_it_decides(options, fewest, grouped):
     y = np.tile([[1, 0], [0, 1]], (repeats * fewest, 1))[: repeats * fewest]
     groups = np.arange(len(y)) // repeats
     assert model.fit(1.0 * y, y, groups=groups).accepted(1.0 * y).all()
-    fails = pytest.raises(ValueError, match=f"takes {fewest} at least.*refer every row costs 0.4")
+    fails = pytest.raises(
+        ValueError, match=f"takes {fewest} at least.*refer every sample costs 0.4"
+    )
     if "referral" not in options:
         said = f"takes {fewest} at least.*about {fewest}.*referred"
         fails = pytest.warns(UserWarning, match=said)
@@ -136,9 +138,9 @@ def test_a_budget_below_the_referral_is_kept_where_decisions_cost_less(pool):
     cost, decided, _ = costs_of_new_rows(pool, model, 3, 60, n=600)
     assert (cost > 1.1).mean() <= 0.1 + 2 * np.sqrt(0.1 * 0.9 / 60)
     assert decided.min() > 0.5
-    with pytest.raises(ValueError, match="The 12 calibration rows or groups do not show"):
+    with pytest.raises(ValueError, match="The 12 calibration samples or groups do not show"):
         model.fit(z[:12], y[:12])
-    with pytest.raises(ValueError, match="even referring every row would exceed it"):
+    with pytest.raises(ValueError, match="even referring every sample would exceed it"):
         model.set_params(budget=0).fit(z, y)
 
 
@@ -178,7 +180,7 @@ def test_nothing_is_decided_where_a_mistake_is_too_dear(pool):
     for options in ({}, BETTING):
         model = RiskControlledDecision("proba", COSTS * 1e4, budget=0.3, **options)
         with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", "The 500 calibration rows or groups do not show")
+            warnings.filterwarnings("ignore", "The 500 calibration samples or groups do not show")
             model.fit(pool.prediction[:500], pool.counts[:500])
         assert not model.accepted(pool.prediction).any()
         assert (model.decide(pool.prediction) == model.referral_).all()
@@ -267,13 +269,15 @@ def test_what_is_promised_is_said(pool):
     made = RiskControlledDecision
     said = made("proba", REFER, budget=0.45, referral=3).fit(z, y).guarantee_
     assert said == (
-        "E[cost of a row, referrals at 0.3] <= 0.45, over 100 calibration rows and a new one"
+        "E[cost of a sample, referrals at 0.3] <= 0.45, over 100 calibration samples and a new one"
     )
     model = made("proba", COSTS, budget=0.4, target="decided", **BETTING)
-    with pytest.warns(UserWarning, match="The 25 calibration rows or groups do not show") as seen:
+    with pytest.warns(
+        UserWarning, match="The 25 calibration samples or groups do not show"
+    ) as seen:
         said = model.fit(z, y, groups=np.arange(100) // 4).guarantee_
     assert seen[0].filename == __file__
-    assert said == ("P(E[cost of a row | decided] <= 0.4) >= 0.9, over 25 calibration groups")
+    assert said == ("P(E[cost of a sample | decided] <= 0.4) >= 0.9, over 25 calibration groups")
 
 
 def test_around_classifiers(pool):

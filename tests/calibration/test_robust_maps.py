@@ -159,7 +159,7 @@ def test_no_floor_and_temperature_of_a_grid_are_better(seed):
         return prior - np.log(z).sum()
 
     grid = [loss(T, e) for T in np.geomspace(0.1, 10, 30) for e in expit(np.linspace(-20, 2, 40))]
-    # nats of all rows: the search leaves none
+    # nats of all samples: the search leaves none
     assert loss(found.temperature_, found.floor_weight_) <= min(grid) + 1e-6
 
 
@@ -269,7 +269,7 @@ def test_a_floor_in_log_space():
 # ----------------------------------------------------------------------------------- shrinkage
 
 
-@pytest.mark.filterwarnings("ignore:.* calibration rows have labels to which:UserWarning")
+@pytest.mark.filterwarnings("ignore:.* calibration samples have labels to which:UserWarning")
 @pytest.mark.parametrize("calibrator", SHRUNK, ids=name)
 @pytest.mark.parametrize(
     "base", [GaussianNB(var_smoothing=0.1), LogisticRegression(max_iter=2000)], ids=name
@@ -342,7 +342,7 @@ def test_rows_in_any_order_give_the_same_map(calibrator, data):
     assert_allclose(a.predict_proba(data.prediction), b.predict_proba(data.prediction), atol=1e-6)
 
 
-@pytest.mark.filterwarnings("ignore:.* calibration rows have labels to which:UserWarning")
+@pytest.mark.filterwarnings("ignore:.* calibration samples have labels to which:UserWarning")
 @pytest.mark.parametrize("calibrator", SHRUNK, ids=name)
 def test_shrunk_maps_around_ensembles(calibrator):
     X, y = load_digits(return_X_y=True)

@@ -163,7 +163,7 @@ def test_published_penalties_have_scipys_optimum(data, logits):
 
 @pytest.mark.parametrize("shrinkage", [1.0, 100.0])
 def test_shrinkage_has_scipys_optimum(shrinkage, data, logits):
-    """About the temperature, in nats for all rows: labels of one row count once."""
+    """About the temperature, in nats for all samples: labels of one row count once."""
     beta = 1 / TemperatureScaling("logits").fit(logits, data.counts).temperature_
 
     def loss(x):
@@ -180,7 +180,7 @@ def test_shrinkage_has_scipys_optimum(shrinkage, data, logits):
 
 @pytest.mark.parametrize("shrinkage", [1.0, 300.0])
 def test_shrinkage_of_biases_is_that_of_biases_over_the_temperature(shrinkage, data, logits):
-    """λ/20 Σ (b/T)², with the temperature's own prior; both in nats of all rows."""
+    """λ/20 Σ (b/T)², with the temperature's own prior; both in nats of all samples."""
 
     def loss(x):
         T, b = np.exp(x[0]), x[1:]

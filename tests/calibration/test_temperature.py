@@ -117,7 +117,7 @@ def test_weights_are_repetition_for_the_map(data, logits):
     assert_allclose(weighted.temperature_, repeated.temperature_, rtol=1e-8)
 
 
-@pytest.mark.filterwarnings("ignore:Raters of the calibration rows disagree:UserWarning")
+@pytest.mark.filterwarnings("ignore:Raters of the calibration samples disagree:UserWarning")
 @pytest.mark.parametrize("estimator", [TemperatureScaling("logits"), AlphaCalibration("logits")])
 def test_permutations_of_rows_and_classes(estimator, data, logits):
     rng = np.random.default_rng(0)
@@ -135,7 +135,7 @@ def test_float32_inputs(data, logits):
     assert_allclose(a.temperature_, b.temperature_, rtol=1e-5)
 
 
-@pytest.mark.filterwarnings("ignore:Raters of the calibration rows disagree:UserWarning")
+@pytest.mark.filterwarnings("ignore:Raters of the calibration samples disagree:UserWarning")
 def test_known_probabilities_are_the_limit_of_many_raters(data, logits):
     Q = KnownProbabilities(data.proba)
     many = np.round(data.proba * 1e7).astype(int)
@@ -209,7 +209,7 @@ def test_ensemble_of_one_member_is_the_member(data, logits):
         assert_allclose(one, both, rtol=1e-12)
 
 
-@pytest.mark.filterwarnings("ignore:Raters of the calibration rows disagree:UserWarning")
+@pytest.mark.filterwarnings("ignore:Raters of the calibration samples disagree:UserWarning")
 def test_newton_around_an_ensemble_is_an_error(data):
     forest = RandomForestClassifier(3, random_state=0).fit(data.X, data.counts.argmax(axis=1))
     with pytest.raises(ValueError, match=r"use LBFGS\(\)"):

@@ -130,15 +130,15 @@ WRONG = {
     "rows are missing": (lambda c: c[:9999], r"shape \(10000, 10\)"),
     "a column is missing": (lambda c: c[:, :9], r"shape \(10000, 10\)"),
     "probabilities": (lambda c: c / c.sum(axis=1, keepdims=True), "no whole numbers"),
-    "half of the rows": (lambda c: c[:5000], r"shape \(10000, 10\)"),
+    "half of the samples": (lambda c: c[:5000], r"shape \(10000, 10\)"),
     "text": (lambda c: c.astype("S2"), "no array of numbers"),
     "NaN": (lambda c: change(c, 7000, 0, np.nan), "no whole numbers"),
     "infinite": (lambda c: change(c, 7000, 0, np.inf), "no whole numbers"),
     "negative": (lambda c: change(c, 7000, 0, -1), "negative"),
     "too few raters": (lambda c: c // 2, "to 31 raters, expected about 51"),
     "too many raters": (lambda c: change(c, 7000, 0, 900), "raters, expected about 51"),
-    "another order of the rows": (lambda c: c[::-1], "first 5,000 rows"),
-    "another order of the classes": (lambda c: c[:, ::-1], "first 5,000 rows"),
+    "another order of the samples": (lambda c: c[::-1], "first 5,000 samples"),
+    "another order of the classes": (lambda c: c[:, ::-1], "first 5,000 samples"),
 }
 
 
@@ -279,7 +279,7 @@ def test_a_wrong_file_that_is_there_is_an_error_and_stays(counts, home, fault):
 
 
 @pytest.mark.skipif(
-    not REAL.exists(), reason="the file of CIFAR-10H rows is not beside the project"
+    not REAL.exists(), reason="the file of CIFAR-10H samples is not beside the project"
 )
 def test_the_published_first_half_is_known(made, home):
     counts = np.concatenate([np.load(REAL)["counts"], made[5000:]])
@@ -293,7 +293,7 @@ def test_the_published_first_half_is_known(made, home):
     np.testing.assert_array_equal(fetch().counts, counts)
     counts[0] = counts[0, ::-1]
     np.save(home / NAME, counts)
-    with pytest.raises(OSError, match="first 5,000 rows"):
+    with pytest.raises(OSError, match="first 5,000 samples"):
         fetch()
 
 

@@ -30,7 +30,7 @@ def test_designs(design):
     if design == "split_plot":
         assert len(np.unique(I, axis=0)) == 2
     if design == "partial":
-        # 60 rows with 3 of 8: binomial, five standard deviations
+        # 60 samples with 3 of 8: binomial, five standard deviations
         assert np.abs(loads - 22.5).max() < 5 * np.sqrt(60 * 3 / 8 * 5 / 8)
         assert len(np.unique(I, axis=0)) > 20
     if design == "crowd":

@@ -407,7 +407,7 @@ def test_methods_have_names(data, given):
         ({"strategy": "equal"}, "strategy"),
         ({"n_bins": 0}, "n_bins"),
         ({"sample_weight": np.ones(299)}, "sample_weight must have shape"),
-        ({"groups": np.ones(299)}, "groups has 299 rows, expected 300"),
+        ({"groups": np.ones(299)}, "groups has 299 samples, expected 300"),
     ],
 )
 def test_bad_options(data, predictions, options, message):
@@ -416,7 +416,7 @@ def test_bad_options(data, predictions, options, message):
 
 
 def test_one_rater_a_row_is_not_enough(data):
-    with pytest.raises(ValueError, match="No row has two raters"):
+    with pytest.raises(ValueError, match="No sample has two raters"):
         show(np.eye(3, dtype=int)[data.counts.argmax(axis=1)], {"model": data.prediction})
 
 

@@ -140,7 +140,7 @@ def test_from_estimator():
         (draw(), {"confidence_level": 1.0}, "confidence_level must lie between 0 and 1"),
         (([[0.0, 1.0]], [[0.1, 0.2]] * 2), {}, r"unequal numbers of runs: \[1, 2\]"),
         (([[0.0, 1.0], [0.0, 0.0]], [[0.1, 0.2], [0.1, 0.1]]), {"n_bins": 2}, "fewer bins"),
-        (([0.0, 1.0], [0.1]), {}, "one estimate per row"),
+        (([0.0, 1.0], [0.1]), {}, "one estimate per sample"),
         (([0.0, 1.0], [0.1, 0.2]), {"calibrated": [0.1, -0.2]}, "not negative"),
     ],
 )

@@ -144,7 +144,7 @@ def test_costs_of_each_row(data, distribution):
     made = LabelPolicyDisplay.from_estimator(model, X, counts, lambda X: own[: len(X)], **how)
     given = LabelPolicyDisplay.from_estimator(model, X, counts, own, **how)
     assert_allclose(made.total_cost, given.total_cost)
-    with pytest.raises(ValueError, match="cost_matrix has 399 rows, expected 400"):
+    with pytest.raises(ValueError, match="cost_matrix has 399 samples, expected 400"):
         show(counts, distribution, own[1:], **how)
 
 

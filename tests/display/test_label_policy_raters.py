@@ -118,7 +118,8 @@ def test_who_is_needed_is_named():
     votes, d = study(60, 4)
     y = Annotations.from_matrix(votes, raters=["Ann", "Bob", "Cem", "Dee"])
     with pytest.raises(
-        ValueError, match=r'Without rater Ann only 0.0% of the rows have 4 labels.*raters="fixed"'
+        ValueError,
+        match=r'Without rater Ann only 0.0% of the samples have 4 labels.*raters="fixed"',
     ):
         show(y, d, COSTS, horizon=3)
     show(y, d, COSTS, horizon=3, raters="fixed")

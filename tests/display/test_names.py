@@ -400,7 +400,7 @@ def test_rows_in_another_order_are_an_error(which, data):
     y = frame(data.counts, [0, 1, 2]).set_index(index)
     if which != "second opinion":
         z = frame(data.prediction, [0, 1, 2]).set_index(index)
-        with pytest.raises(ValueError, match=r"same rows in another order.*\.loc"):
+        with pytest.raises(ValueError, match=r"same samples in another order.*\.loc"):
             DISPLAYS[which](y, z.iloc[::-1], COSTS)
         assert_same(DISPLAYS[which](y, z, COSTS), DISPLAYS[which](y, z.to_numpy(), COSTS))
 
@@ -426,16 +426,16 @@ def test_weights_groups_and_priorities_in_another_order_are_an_error(data):
         lambda **how: SecondOpinionDisplay.from_estimator(Distributed([0, 1, 2]), X, y, **how),
     ]
     for show in weighted:
-        with pytest.raises(ValueError, match="same rows in another order"):
+        with pytest.raises(ValueError, match="same samples in another order"):
             show(sample_weight=wrong)
         right = wrong.loc[index]
         assert_same(show(sample_weight=right), show(sample_weight=right.to_numpy()))
     for show in (weighted[2], weighted[7]):
-        with pytest.raises(ValueError, match="same rows in another order"):
+        with pytest.raises(ValueError, match="same samples in another order"):
             show(groups=wrong)
         assert_same(show(groups=right), show(groups=right.to_numpy()))
     for show in (weighted[4], weighted[9]):
-        with pytest.raises(ValueError, match="same rows in another order"):
+        with pytest.raises(ValueError, match="same samples in another order"):
             show(rule=wrong)
         assert_same(show(rule=right), show(rule=right.to_numpy()))
 
@@ -446,15 +446,15 @@ def test_gains_and_references_in_another_order_are_an_error(data, named_labels):
     model = LogisticRegression().fit(data.X, named_labels)
     reference = pd.Series(model.predict(data.X), index=index)
     show = EpistemicGainDisplay.from_estimator
-    with pytest.raises(ValueError, match="same rows in another order"):
+    with pytest.raises(ValueError, match="same samples in another order"):
         show(model, data.X, y, reference_prediction=reference.iloc[::-1])
     gain = pd.Series(np.arange(150) % 2.0, index=index)
     e = pd.Series(np.linspace(0, 0.5, 150), index=index)
     show = EpistemicGainDisplay.from_predictions
     assert_same(show(gain, e, n_bins=3), show(gain.to_numpy(), e.to_numpy(), n_bins=3))
-    with pytest.raises(ValueError, match="same rows in another order"):
+    with pytest.raises(ValueError, match="same samples in another order"):
         show(gain, e.iloc[::-1], n_bins=3)
-    with pytest.raises(ValueError, match="same rows in another order"):
+    with pytest.raises(ValueError, match="same samples in another order"):
         show(gain, e, calibrated=e.iloc[::-1], n_bins=3)
 
 

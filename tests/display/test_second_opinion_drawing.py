@@ -161,9 +161,9 @@ def test_plot_draws_again_on_given_axes_and_from_numbers(data, distribution):
             {"rule": "value"},
             "rule must be one of .*'entropy'.* or an array of priorities, got 'value'",
         ),
-        ({"rule": [1.0]}, r"one priority per row, shape \(2,\), got \(1,\)"),
-        ({"rule": [[1.0, 2.0]]}, "one priority per row"),
-        ({"rule": [1.0, np.nan]}, "give every row a finite one"),
+        ({"rule": [1.0]}, r"one priority per sample, shape \(2,\), got \(1,\)"),
+        ({"rule": [[1.0, 2.0]]}, "one priority per sample"),
+        ({"rule": [1.0, np.nan]}, "give every sample a finite one"),
         ({"confidence_level": 1.0}, "confidence_level must lie between 0 and 1"),
         ({"n_points": 1}, "n_points must be an int"),
         ({"n_points": 20.0}, "n_points must be an int"),
@@ -216,7 +216,7 @@ FILE = Path(__file__).parents[3] / "shared" / "data" / "cifar10h_first5000.npz"
 
 
 @pytest.mark.skipif(
-    not FILE.exists(), reason="the file of CIFAR-10H rows is not beside the project"
+    not FILE.exists(), reason="the file of CIFAR-10H samples is not beside the project"
 )
 @pytest.mark.parametrize("features", [None, "logits"])
 def test_on_cifar10h_the_first_rows_hold_most_of_the_gain(features):

@@ -73,7 +73,7 @@ def test_the_variance_by_hand(normalize, grouped):
 
 
 def test_raters_who_are_left_out_together():
-    """Sixty raters go in fifty blocks; rows with two ratings are lost with one of them."""
+    """Sixty raters go in fifty blocks; samples with two ratings are lost with one of them."""
     rng = np.random.default_rng(0)
     votes, d = study(90, 60, s=1.0)
     keep = rng.random(votes.shape).argsort(axis=1) < rng.integers(2, 5, size=90)[:, None]

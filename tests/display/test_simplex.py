@@ -127,5 +127,5 @@ def test_errors(data, options, message):
 def test_two_classes_are_refused_and_so_are_rows_without_the_three():
     with pytest.raises(ValueError, match="needs three classes, got 2"):
         SimplexCalibrationDisplay.from_predictions([0, 1], [0.2, 0.4])
-    with pytest.raises(ValueError, match="No row has a label among the classes"):
+    with pytest.raises(ValueError, match="No sample has a label among the classes"):
         SimplexCalibrationDisplay.from_predictions([3, 3], np.full((2, 4), 0.25), which=[0, 1, 2])

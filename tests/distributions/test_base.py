@@ -160,7 +160,7 @@ def test_second_opinion_value_under_costs_is_the_expected_drop_of_cost(distribut
     size = np.linspace(1, 2, len(z))
     value = second_opinion_value(distribution, size[:, None, None] * C)
     np.testing.assert_allclose(value, size * drop, rtol=1e-9, atol=1e-13)
-    with pytest.raises(ValueError, match="cost_matrix has 2 rows, expected"):
+    with pytest.raises(ValueError, match="cost_matrix has 2 samples, expected"):
         second_opinion_value(distribution, np.stack([C, C]))
 
 

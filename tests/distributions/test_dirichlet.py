@@ -88,7 +88,7 @@ COUNTS = [
 @pytest.mark.parametrize("total", TOTALS)
 @pytest.mark.parametrize("y", COUNTS)
 def test_dirichlet_log_prob_counts_is_exact(total, y):
-    """Rounding grows with the number of labels only: no difference of lgamma at α0 is left."""
+    """Rounding gsamples with the number of labels only: no difference of lgamma at α0 is left."""
     z = np.array(DYADIC)
     value = Dirichlet.from_mean(z, total).log_prob_counts(np.tile(y, (len(z), 1)))
     n = sum(y)

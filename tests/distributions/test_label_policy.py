@@ -198,7 +198,7 @@ def test_costs_of_each_row():
     m = allocate_labels(d, own, 2 * n, max_labels=2)
     assert_allclose(V[np.arange(n), m], V.max(axis=1), atol=1e-12)
     assert_array_equal(allocate_labels(d, own * 0 + C, 4), allocate_labels(d, C, 4))
-    with pytest.raises(ValueError, match=f"cost_matrix has {n - 1} rows, expected {n}"):
+    with pytest.raises(ValueError, match=f"cost_matrix has {n - 1} samples, expected {n}"):
         label_policy(d, own[1:], 0.3, 2)
 
 

@@ -240,7 +240,7 @@ def test_weights_are_at_least_0():
 
 @pytest.mark.parametrize("log_weights", [np.zeros(3), np.zeros((2, 2)), np.zeros((0, 3))])
 def test_weights_have_a_row_for_each_member(log_weights):
-    with pytest.raises(ValueError, match=r"log_weights must have shape \(S, n\) for the 3 rows"):
+    with pytest.raises(ValueError, match=r"log_weights must have shape \(S, n\) for the 3 samples"):
         Mixture.of(PointMass(np.eye(3)), log_weights)
 
 

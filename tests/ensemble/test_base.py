@@ -225,7 +225,7 @@ def test_deep_ensembles_need_seeds(data, net):
 
 
 def test_members_of_deep_ensembles_start_apart(data, net):
-    """One step on all rows at once: what tells the members apart is where they started."""
+    """One step on all samples at once: what tells the members apart is where they started."""
     one = clone(net).set_params(max_epochs=1, batch_size=-1, lr=1e-6)
     proba = (
         DeepEnsembleClassifier(one, n_estimators=3, random_state=0)

@@ -293,7 +293,7 @@ GPYTORCH = {"rbf": None, "matern12": 0.5, "matern32": 1.5, "matern52": 2.5}
 def test_the_bound_is_that_of_gpytorch(kernel, n_inducing):
     """The same likelihood and inducing points; a constant in the kernel in place of our mean.
 
-    With all rows inducing the models are one. With fewer, theirs knows the sum of process and
+    With all samples inducing the models are one. With fewer, theirs knows the sum of process and
     constant at the inducing points, ours the constant too: our bound may be larger.
     """
     X, counts = waves(60)

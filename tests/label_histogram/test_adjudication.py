@@ -119,7 +119,7 @@ def test_the_first_ratings_are_free_of_it():
     assert abs(irreducible_loss(free) - complete) < four
     with pytest.warns(AdjudicatedRatingsWarning):
         assert irreducible_loss(y) < complete - four
-    with pytest.raises(ValueError, match="Which ratings came first is not known"):
+    with pytest.raises(ValueError, match="Which labels came first is not known"):
         Annotations.from_matrix(labels).first(2)
 
 
@@ -174,7 +174,7 @@ def test_the_p_value_of_an_order_by_enumeration():
     test = adjudication_test(y)
     assert test.p_value == pytest.approx(expected, rel=1e-9)
     assert test.statistic == pytest.approx((seen - sums.mean()) / sums.std(), rel=1e-9)
-    assert "the first two ratings of a row differ as often as any two; p = " in str(test)
+    assert "the first two labels of a sample differ as often as any two; p = " in str(test)
 
 
 def test_the_p_value_of_counts_by_enumeration():

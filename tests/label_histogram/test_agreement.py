@@ -121,10 +121,10 @@ def test_limits():
     for function in (*COUNTED, *NAMED):
         for weights in WEIGHTS:
             assert function(agreed, weights=weights) == pytest.approx(1, abs=1e-12)
-        with pytest.warns(UndefinedMetricWarning, match="no row with a positive weight has two"):
+        with pytest.warns(UndefinedMetricWarning, match="no sample with a positive weight has two"):
             assert np.isnan(function(annotated([[1, None], [None, 2]])))
     for function in (fleiss_kappa, conger_kappa, krippendorff_alpha):
-        with pytest.warns(UndefinedMetricWarning, match="all ratings are of one class"):
+        with pytest.warns(UndefinedMetricWarning, match="all labels are of one class"):
             assert np.isnan(function(annotated([[1, 1], [1, 1]])))
 
 
@@ -240,5 +240,5 @@ def test_a_weight_of_krippendorff_repeats_the_row(weights):
 
 def test_weights_of_krippendorff_that_count_less_than_two_ratings_are_refused():
     y = [[2, 0], [1, 1]]
-    with pytest.raises(ValueError, match="sample_weight repeats rows"):
+    with pytest.raises(ValueError, match="sample_weight repeats samples"):
         krippendorff_alpha(y, sample_weight=[0.2, 0.2])

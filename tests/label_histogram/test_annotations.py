@@ -146,7 +146,7 @@ def test_nothing_can_be_written_to(y):
 
 def test_ratings_given_twice():
     table = {"item": [1, 1, 1], "rater": ["Ann", "Bob", "Ann"], "label": ["a", "a", "b"]}
-    with pytest.raises(ValueError, match=r"1 ratings are given twice .first: rater 'Ann', item 1"):
+    with pytest.raises(ValueError, match=r"1 labels are given twice .first: rater 'Ann', item 1"):
         Annotations.from_long(table)
     y = Annotations.from_long(table, on_duplicate="last")
     assert said(y) == {(1, "Ann", "b"), (1, "Bob", "a")}
@@ -157,7 +157,7 @@ def test_ratings_given_twice():
 def test_what_is_refused():
     good = {"item": [1, 2], "rater": ["Ann", "Bob"], "label": ["a", "b"]}
     for name in ("item", "rater"):
-        with pytest.raises(ValueError, match=f"1 rows have no {name} id .first: row 1"):
+        with pytest.raises(ValueError, match=f"1 samples have no {name} id .first: sample 1"):
             Annotations.from_long(good | {name: ["x", None]})
     with pytest.raises(ValueError, match=r"not known: \['b'\]"):
         Annotations.from_long(good, classes=["a"])
@@ -314,7 +314,7 @@ def test_leave_one_rater_out(y):
         assert said(rest) == {triple for triple in said(y) if triple[1] != rater}
         assert len(rest) == len(y)
     assert seen == NAMES.tolist()
-    with pytest.raises(ValueError, match="booleans, one a rating"):
+    with pytest.raises(ValueError, match="booleans, one a label"):
         y.keep([0, 1])
 
 
@@ -337,7 +337,7 @@ def test_estimators_learn_the_same_as_from_counts(y):
 
 
 # --------------------------------------------------------------------------------------------------
-# -------- rows without ratings
+# -------- samples without ratings
 
 
 @pytest.fixture
@@ -362,7 +362,7 @@ def test_metrics_drop_rows_without_ratings_with_all_that_belongs_to_them(gappy):
     np.testing.assert_equal(ours._asdict(), theirs._asdict())
 
 
-@pytest.mark.filterwarnings("ignore:More than 5 % of the weight lies in bins")
+@pytest.mark.filterwarnings("ignore:More than 5% of the weight lies in bins")
 @pytest.mark.parametrize("name", ON_BOTH)
 def test_every_metric_drops_rows_without_ratings(name, gappy):
     z = pd.DataFrame(np.random.default_rng(1).dirichlet(np.ones(3), 60), columns=CLASSES)
@@ -387,9 +387,9 @@ def test_epistemic_scorers_drop_rows_without_ratings(gappy):
 
 
 def test_estimators_refuse_rows_without_ratings(gappy):
-    with pytest.raises(ValueError, match=r"rows without labels .* keep the rows y.rated"):
+    with pytest.raises(ValueError, match=r"samples without labels .* keep the samples y.rated"):
         LabelHistogramClassifier().fit(X, gappy)
-    with pytest.raises(ValueError, match="rows without labels"):
+    with pytest.raises(ValueError, match="samples without labels"):
         TemperatureScaling(LogisticRegression()).fit(X, gappy)
     rows = gappy.rated
     LabelHistogramClassifier().fit(X[rows], gappy[rows])

@@ -69,7 +69,7 @@ WRONG = {
     "has 0.5 in sample 0, finding 2": {"positive": POSITIVE * 0.5, "asked": 3},
     "where nobody was asked, positive and asked are 0": {"asked": np.full((3, 3), np.nan)},
     "has 3 findings, but asked has 2 columns": {"asked": ASKED[:, :2]},
-    "asked has 2 rows, expected 3": {"asked": ASKED[:2]},
+    "asked has 2 samples, expected 3": {"asked": ASKED[:2]},
     "findings must hold 3 different names": {"findings": ["edema", "mass"]},
     "one for each column, got ['a', 'a', 'b']": {"findings": ["a", "a", "b"]},
     "positive must have shape (n_samples, n_findings)": {"positive": [1, 2, 3]},
@@ -161,5 +161,5 @@ def test_findings_of_other_samples_are_refused():
         MultiLabelCounts.from_annotations({"a": one, "b": [[1, 1]]})
     with pytest.raises(TypeError, match="dict of Annotations"):
         MultiLabelCounts.from_annotations([one])
-    with pytest.raises(ValueError, match="finding has no value in row 1"):
+    with pytest.raises(ValueError, match="finding has no value in sample 1"):
         MultiLabelCounts.from_long(item=[1, 2], rater=[1, 1], label=[0, 1], finding=["a", None])

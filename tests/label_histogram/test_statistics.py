@@ -150,7 +150,7 @@ def test_kappa_of_a_worked_example():
 
 
 def test_kappa_of_unequal_raters_by_hand():
-    """Agreement (1 + 1/3)/2 over the rows with two raters or more.
+    """Agreement (1 + 1/3)/2 over the samples with two raters or more.
 
     π = (8/9, 1/9), the mean of the shares of all three rows.
     """

@@ -146,7 +146,7 @@ def test_fixed_raters_are_their_counts(read_by_few):
     assert found.n_raters is None
 
 
-# what needs all rows at once: each has rows that batches must refuse, and says where to go
+# what needs all samples at once: each has rows that batches must refuse, and says where to go
 AT_ONCE = {
     "groups": (metrics.epistemic_loss, {"groups": np.arange(N)}),
     "groups of bins": (metrics.calibration_loss, {"groups": np.arange(N)}),
@@ -216,7 +216,7 @@ def test_what_has_no_error(data):
 
 def test_errors(data):
     y, z = data
-    with pytest.raises(ValueError, match="kernel_calibration_error needs all rows at once"):
+    with pytest.raises(ValueError, match="kernel_calibration_error needs all samples at once"):
         MetricAccumulator(metrics.kernel_calibration_error)
     with pytest.raises(ValueError, match="pass the edges"):
         MetricAccumulator(metrics.calibration_error, strategy="quantile")

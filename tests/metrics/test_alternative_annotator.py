@@ -109,7 +109,7 @@ def test_nobody_with_enough_rows():
     ("y", "prediction", "message"),
     [
         ([[1, 1]] * 3, [0, 1, 0], "y does not say who gave the labels"),
-        (Annotations.from_matrix([[0, 1]] * 3), [0, 1], "y has 3 rows, expected 2"),
+        (Annotations.from_matrix([[0, 1]] * 3), [0, 1], "y has 3 samples, expected 2"),
         (
             Annotations.from_matrix([["a", "b"]] * 3, classes=["a", "b"]),
             ["a", "c", "a"],

@@ -203,7 +203,7 @@ def test_bins_of_one_rater_are_left_out_and_said():
 
 
 def test_readers_who_differ_leave_no_bias():
-    """Three readers of all rows: rows alone take their tilts for miscalibration.
+    """Three readers of all samples: rows alone take their tilts for miscalibration.
 
     Truth: the value where each row has readers of its own.
     """

@@ -326,10 +326,10 @@ def test_bernstein_is_shorter_where_costs_vary_little():
     [
         (
             [[0, np.nan], [1, 0]],
-            "NaN or infinite costs|contains NaN or infinite values .first in row 0",
+            "NaN or infinite costs|contains NaN or infinite values .first in sample 0",
         ),
         ([0, 1], "must have shape .n_classes, n_decisions. or .n_samples, .*, got .2,."),
-        ([[0, 1], [1, 0], [1, 1]], "has 3 rows, expected one for each of 2 classes"),
+        ([[0, 1], [1, 0], [1, 1]], "has 3 samples, expected one for each of 2 classes"),
         ([["a", "b"], ["c", "d"]], "cost_matrix must be numeric"),
         (pd.DataFrame([[0, 1], [1, 0]], columns=["x", "x"]), "names columns twice"),
     ],
@@ -346,13 +346,13 @@ def test_decisions_that_are_refused(C):
         decision_risk([0, 1], ["leave", "ask"], C)
     with pytest.raises(ValueError, match=r"Unknown decisions \['eat'\]"):
         decision_risk([0, 1], ["leave", "eat"], frame(C))
-    with pytest.raises(ValueError, match="1-D, one a row"):
+    with pytest.raises(ValueError, match="1-D, one per sample"):
         decision_risk([0, 1], [[0], [1]], C)
-    with pytest.raises(ValueError, match="decisions has 3 rows, expected 2"):
+    with pytest.raises(ValueError, match="decisions has 3 samples, expected 2"):
         decision_risk([0, 1], [0, 1, 2], C)
     with pytest.raises(ValueError, match="confidence_level must lie between"):
         risk_bound([0], [0], C, confidence_level=1.0)
-    with pytest.raises(ValueError, match="needs two rows"):
+    with pytest.raises(ValueError, match="needs two samples"):
         risk_bound([0], [0], C, method="empirical_bernstein")
     with pytest.raises(ValueError, match="method must be"):
         risk_bound([0], [0], C, method="bootstrap")

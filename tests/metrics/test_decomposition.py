@@ -234,7 +234,7 @@ def test_refinement_is_what_calibration_leaves():
 
 @pytest.mark.parametrize("weighted", [False, True])
 def test_log_loss_is_calibration_and_refinement(weighted):
-    """P1 eq. (5) with d_log, where all rows of a bin are predicted alike: RL is an entropy."""
+    """P1 eq. (5) with d_log, where all samples of a bin are predicted alike: RL is an entropy."""
     rng = np.random.default_rng(0)
     kinds = np.array([[0.1, 0.2, 0.7], [0.25, 0.45, 0.3], [0.55, 0.3, 0.15], [0.8, 0.05, 0.15]])
     kind = rng.integers(0, 4, 300)

@@ -74,16 +74,16 @@ def test_the_gain_of_histograms():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ((["a", "b"], ["a"], ["a", "b"]), "y_pred has 1 rows, expected 2"),
+        ((["a", "b"], ["a"], ["a", "b"]), "y_pred has 1 samples, expected 2"),
         ((["a", "b"], ["a", "b"], [0, 1]), "must hold the same classes"),
         (
             ([[1, 0], [0, 1]], [0, 2], [0, 1]),
-            "y_pred predicts .*2.* in row 1, which is none of the classes",
+            "y_pred predicts .*2.* in sample 1, which is none of the classes",
         ),
-        (([[1, 0], [0, 1]], [0, 1], ["a", "b"]), "y_reference predicts .*'a'.* in row 0"),
+        (([[1, 0], [0, 1]], [0, 1], ["a", "b"]), "y_reference predicts .*'a'.* in sample 0"),
         (
             ([[1, 0], [0, 1]], [[0.5, 0.5], [1, 0]], [0, 1]),
-            "one predicted class per row, got shape",
+            "one predicted class per sample, got shape",
         ),
         (([[1, 0], [0, 0]], [0, 1], [0, 1]), "without labels"),
     ],
@@ -200,7 +200,7 @@ def test_the_correlation_is_spearmans():
     [
         ([], [], "a row at least"),
         ([[0.0]], [[0.1]], "gain must have shape"),
-        ([0, 1], [0.1], "one estimate per row"),
+        ([0, 1], [0.1], "one estimate per sample"),
         ([0, 2], [0.1, 0.2], "between -1 and 1"),
         ([0, np.nan], [0.1, 0.2], "between -1 and 1"),
         ([0, 1], [0.1, -0.2], "not negative"),
@@ -232,7 +232,7 @@ def test_p_values_are_uniform_under_calibration(disagree, raters):
 
 
 def test_the_null_level_of_a_study_of_usual_size():
-    """5,000 rows and 20 bins: noise alone scores about .02."""
+    """5,000 samples and 20 bins: noise alone scores about .02."""
     e = np.random.default_rng(0).uniform(0, 0.25, 5000)
     null = null_epistemic_error(draw(e, 0, disagree=0.2), e, n_draws=200, random_state=0)
     assert 0.01 < null.quantiles[0] < null.quantiles[1] < null.quantiles[2] < 0.03

@@ -178,7 +178,7 @@ def test_without_a_reference_the_error_says_what_to_do(board):
 def test_rows_in_another_order_are_refused(board):
     X, y, reference = (a[:200] for a in board)
     model = clone(FOREST).fit(X, y)
-    with pytest.raises(ValueError, match="same rows in another order"):
+    with pytest.raises(ValueError, match="same samples in another order"):
         get_scorer(NAMES[0])(
             model, X, pd.Series(y), reference_prediction=pd.Series(reference)[::-1]
         )

@@ -300,7 +300,7 @@ def test_corrections_are_for_p_2():
             expected_calibration_error(y, z, p=p)
     with pytest.raises(ValueError, match='bias_correction must be "residual", "label" or None'):
         expected_calibration_error(y, z, p=2, bias_correction="debiased")
-    with pytest.raises(ValueError, match="'label' takes rows as independent"):
+    with pytest.raises(ValueError, match="'label' takes samples as independent"):
         expected_calibration_error(y, z, p=2, bias_correction="label", groups=np.arange(20))
     with pytest.raises(ValueError, match="strategy must be"):
         maximum_calibration_error(y, z, strategy="mass")

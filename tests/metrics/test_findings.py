@@ -208,7 +208,7 @@ WRONG = {
     ),
     "findings of y and prediction differ by ['edema', 'nodule']": lambda p: {"mass": p[:, 1]},
     "y has 3 findings, but prediction has 2 columns": lambda p: p[:, :2],
-    "prediction has 199 rows, expected 200": lambda p: p[1:],
+    "prediction has 199 samples, expected 200": lambda p: p[1:],
     "prediction must have shape (n_samples, n_findings)": lambda p: p[:, 0],
     "Finding 'mass': prediction": lambda p: p + np.eye(3)[1],
     "prediction of 'mass' has 2 rows": lambda p: dict.fromkeys(NAMES, p[:, 0]) | {"mass": [0, 1]},

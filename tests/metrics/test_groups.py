@@ -242,7 +242,7 @@ def test_weights_scale_and_delete(name):
 @pytest.mark.parametrize("name", BINNED)
 def test_label_correction_is_refused_with_groups_and_plugins_do_not_change(name):
     counts, z, _, groups = case()
-    with pytest.raises(ValueError, match="'label' takes rows as independent"):
+    with pytest.raises(ValueError, match="'label' takes samples as independent"):
         BINNED[name](counts, z, groups=groups, bias_correction="label")
     plugin = BINNED[name](counts, z, bias_correction=None)
     assert BINNED[name](counts, z, groups=groups, bias_correction=None) == plugin
@@ -262,10 +262,10 @@ def test_the_weight_of_bins_that_one_group_fills_is_reported():
     assert loss_decomposition(counts, z, n_bins=4).dropped_weight == pytest.approx(2 / 6)
     assert loss_decomposition(counts, z, n_bins=4, bias_correction=None).dropped_weight == 0
     with pytest.warns(
-        UserWarning, match="More than 5 % of the weight lies in bins whose rows all belong to one"
+        UserWarning, match="More than 5% of the weight lies in bins whose samples all belong to one"
     ):
         calibration_loss(counts, z, groups=groups, n_bins=4)
-    with pytest.warns(UserWarning, match="rows all belong to one group"):
+    with pytest.warns(UserWarning, match="samples all belong to one group"):
         statistic_calibration_loss(counts[:, 0] / 4, z[:, 0], groups=groups, n_bins=4)
     seen = MetricAccumulator(loss_decomposition, n_bins=4).update(counts, z)
     assert seen.result().dropped_weight == pytest.approx(2 / 6)
@@ -323,9 +323,9 @@ def test_intervals_hand_their_groups_to_the_metric(metric):
     assert paired.low < paired.estimate < paired.high
     for y in (counts, np.minimum(counts, 1) * np.eye(3, dtype=int)[counts.argmax(axis=1)]):
         # one label a row says nothing, and is refused as well
-        with pytest.raises(ValueError, match="'label' takes rows as independent"):
+        with pytest.raises(ValueError, match="'label' takes samples as independent"):
             loss_decomposition(y, z, groups=groups, bias_correction="label")
-    with pytest.raises(ValueError, match="'label' takes rows as independent"):
+    with pytest.raises(ValueError, match="'label' takes samples as independent"):
         confidence_interval(metric, counts, z, groups=groups, bias_correction="label")
 
 
@@ -455,5 +455,5 @@ def test_signs_serve_known_probabilities():
     null = null_calibration_error(Q, z, groups=np.arange(100), bandwidth=0.1, random_state=0)
     assert abs(null.mean) < 0.01
     assert null.p_value > 0.05
-    with pytest.raises(ValueError, match=r"no labels to draw.*groups, one a row"):
+    with pytest.raises(ValueError, match=r"no labels to draw.*groups, one a sample"):
         null_calibration_error(Q, z)

@@ -91,7 +91,7 @@ def test_of_a_grouped_mean_is_the_clustered_interval():
 
 
 def test_unequal_groups_are_dealt_evenly_and_never_split():
-    """By what a metric is shown: all rows, and those without a block, for each of five."""
+    """By what a metric is shown: all samples, and those without a block, for each of five."""
     rng = np.random.default_rng(0)
     groups = rng.choice(list("abcdefghijklmnop"), 300, p=np.arange(1, 17) / 136)
     shown = []
@@ -201,7 +201,7 @@ def test_random_state_is_honoured(data):
     ("options", "message"),
     [
         ({"confidence_level": 1.0}, "confidence_level must lie"),
-        ({"groups": np.zeros(200)}, "two rows or groups"),
+        ({"groups": np.zeros(200)}, "two samples or groups"),
         ({"groups": np.zeros(7)}, "groups has 7 rows"),
         ({"n_blocks": 1}, "two blocks"),
         ({"groups": [None, *"ab" * 99, "a"]}, "groups must not have missing values"),
@@ -220,7 +220,7 @@ def test_a_metric_must_return_one_number(data):
         confidence_interval(loss_decomposition, data.counts, data.prediction)
     with pytest.raises(ValueError, match="metric must return one number"):
         paired_difference(loss_decomposition, data.counts, data.prediction, data.prediction)
-    with pytest.raises(ValueError, match="prediction has 199 rows, expected 200"):
+    with pytest.raises(ValueError, match="prediction has 199 samples, expected 200"):
         confidence_interval(lambda y, z: 0.5, data.counts, data.prediction[1:])
 
 

@@ -61,7 +61,7 @@ def test_bins_of_blocks_add_up(metric, options, mapped, weighted, grouped):
 
 
 @pytest.mark.filterwarnings("ignore:There are only 4 raters")
-@pytest.mark.filterwarnings("ignore:More than 5 %")
+@pytest.mark.filterwarnings("ignore:More than 5%")
 @pytest.mark.parametrize(("n_raters", "weighted"), [(4, False), (5, True)])
 @pytest.mark.parametrize(
     ("metric", "options", "mapped"),
@@ -86,7 +86,7 @@ def test_so_do_bins_with_raters(n_raters, metric, options, mapped, weighted):
     _check_by_evaluation(metric, mapped, data.y, data.proba, how)
 
 
-@pytest.mark.filterwarnings("ignore:More than 5 %")
+@pytest.mark.filterwarnings("ignore:More than 5%")
 @pytest.mark.parametrize(
     ("metric", "options", "mapped", "n_raters", "each"),
     [
@@ -126,7 +126,7 @@ def _check_by_evaluation(metric, mapped, y, proba, how):
 
 
 @pytest.mark.filterwarnings("ignore:The 6 raters are worth only")
-@pytest.mark.filterwarnings("ignore:More than 5 %")
+@pytest.mark.filterwarnings("ignore:More than 5%")
 @pytest.mark.parametrize(
     ("metric", "least", "options"),
     [
@@ -168,10 +168,10 @@ def test_sums_of_agreement_add_up(coefficient):
     np.testing.assert_allclose(found, expected, rtol=1e-9)
 
 
-@pytest.mark.filterwarnings("ignore:More than 5 %")
+@pytest.mark.filterwarnings("ignore:More than 5%")
 @pytest.mark.filterwarnings("ignore:.*the standard error (may be too small|is 0)")
 def test_where_one_rater_is_left():
-    """Blocks of three rows and of two, one of them all rows that the second has rated."""
+    """Blocks of three rows and of two, one of them all samples that the second has rated."""
     said = np.array([[0, 1], [None, 0], [None, 1], [1, None], [0, None]], dtype=object)
     y = Annotations.from_matrix(said, classes=[0, 1])
     z = np.linspace([0.3, 0.7], [0.4, 0.6], 5)

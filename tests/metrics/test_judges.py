@@ -159,7 +159,7 @@ def test_pandas_rows_in_another_order_are_refused(rng):
     table = {"item": np.repeat(items, 5), "rater": np.tile(np.arange(5), len(said))}
     y = Annotations.from_long(pd.DataFrame({**table, "label": said.ravel()}))
     judge = pd.Series(one, index=items)
-    with pytest.raises(ValueError, match="same rows in another order"):
+    with pytest.raises(ValueError, match="same samples in another order"):
         compared(y, judge[::-1])
     gaps = judge.astype(object)
     gaps[107] = None

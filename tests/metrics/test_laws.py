@@ -62,7 +62,7 @@ def test_rows_with_one_rater_are_left_out_where_two_are_needed(name):
 
 
 def test_epistemic_loss_with_half_of_the_rows_rated_once():
-    """A calibrated predictor, half the rows with one rater, half with five.
+    """A calibrated predictor, half the samples with one rater, half with five.
 
     Published code says .308, right is .058.
     """
@@ -127,7 +127,9 @@ def test_rows_of_weight_zero_do_not_move_quantile_edges(name):
 
 @pytest.mark.parametrize("name", NEEDS_TWO)
 def test_rows_of_weight_zero_cannot_define_a_metric(name):
-    with pytest.warns(UndefinedMetricWarning, match="no row with a positive weight has 2 raters"):
+    with pytest.warns(
+        UndefinedMetricWarning, match="no sample with a positive weight has 2 raters"
+    ):
         assert np.isnan(
             NEEDS_TWO[name]([[2, 0], [0, 1]], [[0.3, 0.7], [0.6, 0.4]], sample_weight=[0.0, 1.0])
         )

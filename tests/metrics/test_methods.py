@@ -132,7 +132,7 @@ FOUR = np.column_stack([Z, np.zeros(len(Z))])
 @pytest.mark.parametrize(
     ("predictions", "y", "options", "message"),
     [
-        ({"a": Z, "b": Z[:-1]}, Y, {}, "Method 'b': y has 200 rows, expected 199"),
+        ({"a": Z, "b": Z[:-1]}, Y, {}, "Method 'b': y has 200 samples, expected 199"),
         ({"a": Z, "b": FOUR}, Y, {}, "Method 'b': "),
         ({"a": Z, "b": FOUR}, Y.argmax(axis=1), {}, r"same classes.*'a': 3, 'b': 4"),
         ({"a": Z, "b": 2 * Z}, Y, {}, "Method 'b': .*sum"),

@@ -231,7 +231,7 @@ def test_bad_arguments():
     y, p = [0, 1, 1], [0.2, 0.8, 0.5]
     with pytest.raises(ValueError, match="reference must be one of the models"):
         show(y, {"a": p}, reference="b")
-    with pytest.raises(ValueError, match="two rows or groups"):
+    with pytest.raises(ValueError, match="two samples or groups"):
         show(y, p, groups=[1, 1, 1])
     with pytest.raises(ValueError, match="confidence_level"):
         show(y, p, confidence_level=95)

@@ -270,7 +270,7 @@ def test_the_interval_keeps_its_effective_rows_when_pickled(rng):
         ({"proxy": np.full(N_BOTH, "x")}, "proxy: .*'x'"),
         (
             {"proxy_rest": np.array([None, *[1] * (N_REST - 1)], dtype=object)},
-            "proxy_rest: .*row 0",
+            "proxy_rest: .*sample 0",
         ),
         ({"prediction_rest": np.full((5, 2), 0.5)}, "proxy_rest: .*5"),
     ],

@@ -371,7 +371,7 @@ def test_differences_of_roots_are_made_of_mapped_intervals(known):
     other = z**2 / (z**2).sum(axis=1, keepdims=True)
     how = {"n_bins": 4, "random_state": 0}
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "More than 5 %")
+        warnings.filterwarnings("ignore", "More than 5%")
         difference = partial(paired_difference, calibration_error, labels, **how)
         found = difference(z, other)
         a, b = (confidence_interval(calibration_error, labels, p, **how) for p in (z, other))
@@ -413,7 +413,7 @@ def test_against_a_reference_without_error_a_root_is_mapped_as_by_itself():
 
 
 def test_intervals_over_raters_cover_where_those_over_rows_do_not():
-    """Nominal .95, five readers who differ much read all rows."""
+    """Nominal .95, five readers who differ much read all samples."""
     runs = 150
     truth = irreducible_loss(*truth_of(0.8))
     covered = np.zeros(2)
@@ -479,5 +479,5 @@ def test_degrees_of_freedom_are_two_at_least():
 
 def test_pairs_of_ratings_need_rows_with_two():
     y = make_reader_study(30, 5, design="nested", random_state=0).y
-    with pytest.raises(ValueError, match="got 0 with rows of 2 ratings or more"):
+    with pytest.raises(ValueError, match="got 0 with samples of 2 labels or more"):
         confidence_interval(irreducible_loss, y, None)

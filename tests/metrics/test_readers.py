@@ -226,7 +226,7 @@ def test_fixed_readers_have_the_interval_over_rows(y, rng):
     [
         ([[1, 1]] * 4, ["a"] * 4, "y does not say who gave the labels"),
         (Annotations.from_matrix([["a", "b"]] * 4), ["a"] * 4, "three raters at least, got 2"),
-        (Annotations.from_matrix([["a", "b", "b"]] * 4), ["a"] * 3, "4 rows, expected 3"),
+        (Annotations.from_matrix([["a", "b", "b"]] * 4), ["a"] * 3, "4 samples, expected 3"),
     ],
 )
 def test_errors(y, prediction, message):

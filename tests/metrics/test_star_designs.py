@@ -24,7 +24,7 @@ Z = np.full((N, 2), 0.5)
 
 
 def star(more: int = 0) -> Annotations:
-    """Ann reads all, one of the others each row; so many further rows without her."""
+    """Ann reads all, one of the others each row; so many further samples without her."""
     rng = np.random.default_rng(0)
     said = np.full((N, 6), None, dtype=object)
     said[:, 0] = rng.integers(2, size=N)
@@ -57,7 +57,7 @@ def test_weights_do_not_hide_her(metric):
     w = np.random.default_rng(1).exponential(size=N)
     with pytest.raises(ValueError, match="Without rater Ann"):
         confidence_interval(metric, star(), Z, sample_weight=w, random_state=0)
-    # the rows without her count nothing
+    # the samples without her count nothing
     w[:3] = 0
     with pytest.raises(ValueError, match="Without rater Ann"):
         confidence_interval(metric, star(3), Z, sample_weight=w, random_state=0)
@@ -65,7 +65,9 @@ def test_weights_do_not_hide_her(metric):
 
 @pytest.mark.parametrize("metric", [irreducible_loss, epistemic_loss, fleiss_kappa])
 def test_hardly_anything_left_is_refused_too(metric):
-    with pytest.raises(ValueError, match=r"^Without rater Ann only 5.0% of the rows have 2 labels"):
+    with pytest.raises(
+        ValueError, match=r"^Without rater Ann only 5.0% of the samples have 2 labels"
+    ):
         confidence_interval(metric, star(3), Z, random_state=0)
     # 15 % of the rows have others
     found = confidence_interval(metric, star(9), Z, random_state=0)

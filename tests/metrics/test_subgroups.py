@@ -101,7 +101,7 @@ def test_samples_without_weight_or_label_are_in_no_subgroup():
 @pytest.mark.parametrize(
     ("subgroups", "message"),
     [
-        ({"sex": SEX[:-1]}, r"subgroups\['sex'\] has 119 rows, expected 120"),
+        ({"sex": SEX[:-1]}, r"subgroups\['sex'\] has 119 samples, expected 120"),
         (SEX[:-1], r"subgroups\['subgroup'\] has 119 rows"),
         (
             {"sex": SEX, "site": np.ones(N)},

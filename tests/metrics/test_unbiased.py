@@ -192,7 +192,7 @@ def population_cl(bins):
 
 
 FEW_ROWS = [
-    pytest.param([LOW, LOW], [1, 1], id="two rows, one label"),
+    pytest.param([LOW, LOW], [1, 1], id="two samples, one label"),
     pytest.param([LOW, LOW, LOW], [1, 2, 1], id="three rows"),
     pytest.param([LOW, LOW, HIGH, HIGH], [1, 1, 1, 1], id="two bins"),
     pytest.param([CALIBRATED_LOW] * 2 + [CALIBRATED_HIGH] * 2, [1, 1, 2, 1], id="calibrated"),
@@ -216,7 +216,7 @@ def test_residual_corrected_calibration_loss_is_exactly_unbiased(bins, raters, w
 
 @pytest.mark.slow
 def test_residual_corrected_dispersion_loss_is_exactly_unbiased():
-    """E‖Q − z‖² less the calibration loss, from rows with two raters."""
+    """E‖Q − z‖² less the calibration loss, from samples with two raters."""
     bins = [LOW, LOW, HIGH, HIGH]
     metric = partial(metrics.dispersion_loss, n_bins=2)
     el = np.mean([sum(p * squared(Q, z) for z, Q, p in types) for types in bins])
@@ -336,7 +336,7 @@ def test_label_correction_is_twice_the_debiased_reliability(seed, n_bins):
 class Feature:
     """One value of the feature.
 
-    Z is predicted for all rows, Q is one of `types` with their probabilities.
+    Z is predicted for all samples, Q is one of `types` with their probabilities.
     """
 
     def __init__(self, z, types):

@@ -43,7 +43,7 @@ def test_the_parts_obey_their_laws(n, d, n_balls, low, width, test, radius, seed
     try:
         train, augmented, test_rows = splitter.split_augmented(X)
     except ValueError as error:  # balls that hold everything, or too little
-        if "rows for training and" not in str(error):
+        if "samples for training and" not in str(error):
             raise
         return
     assert set(train) <= set(augmented)
@@ -61,7 +61,7 @@ def test_the_parts_obey_their_laws(n, d, n_balls, low, width, test, radius, seed
 def test_what_is_carved_lies_in_balls_of_one_radius(d):
     """Each ball is full.
 
-    Of the rows within the radius of its centre none is left in training if none is kept.
+    Of the samples within the radius of its centre none is left in training if none is kept.
     """
     X, R = points(800, d), {2: 0.1, 50: 2.6}[d]
     train, _, _ = BallCarvingSplit(R, 5, keep_fraction=0.0, random_state=1).split_augmented(X)
@@ -114,7 +114,7 @@ def test_a_range_varies_what_is_tested():
 
 @pytest.mark.parametrize("form", [np.asarray, sp.csr_array])
 def test_balls_around_given_centres(form):
-    """All rows within the radius are carved, and no others."""
+    """All samples within the radius are carved, and no others."""
     X, centers = points(2000), [[0.2, 0.2], [0.2, 0.8], [0.8, 0.5]]
     splitter = BallCarvingSplit(0.1, keep_fraction=0.0, centers=centers, random_state=0)
     train, augmented, test = splitter.split_augmented(form(X))
@@ -215,7 +215,7 @@ def test_it_is_a_splitter():
         ({"keep_fraction": 0.5, "test_fraction": (0.1, 0.6)}, "at most what is left"),
         (
             {"centers": [[0.5, 0.5], [9.0, 0.5]], "radius": 0.2},
-            r"1 of 2 centers lie outside the data, with no row within 0.2: \{1: \[9.0, 0.5\]\}",
+            r"1 of 2 centers lie outside the data, with no sample within 0.2: \{1: \[9.0, 0.5\]\}",
         ),
         ({"centers": [[0.5, 0.5], [9.0, 0.5]]}, r"outside the data.*\{1: \[9.0, 0.5\]\}"),
         ({"centers": [[0.5, 0.5, 0.5]]}, r"centers has shape \(1, 3\).* 2 dimensions"),
@@ -237,8 +237,8 @@ def test_a_class_that_only_the_balls_hold_is_named():
     X = np.concatenate([points(300), points(100) * 0.01 + 5])
     y = np.repeat(["common", "rare"], [300, 100])
     with pytest.raises(
-        ValueError, match=r"No label of class \['rare'\] in the training rows beside the balls"
+        ValueError, match=r"No label of class \['rare'\] in the training samples beside the balls"
     ):
         BallCarvingSplit(0.1, 1, keep_fraction=0.0, random_state=0).split_augmented(X, y)
-    with pytest.raises(ValueError, match="X has 400 rows, expected 399"):
+    with pytest.raises(ValueError, match="X has 400 samples, expected 399"):
         BallCarvingSplit(random_state=0).split_augmented(X, y[:-1])

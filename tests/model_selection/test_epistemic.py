@@ -147,7 +147,9 @@ def test_errors_of_the_splitters_scorer(change, scoring, message):
 def test_rows_that_were_not_carved_have_no_score():
     scorer = CARVE.scorer(X, Y)
     for options in ({"cv": KFold(2)}, {"cv": CARVE, "return_train_score": True}):
-        with pytest.raises(ValueError, match="not the test rows of one of the splitter's splits"):
+        with pytest.raises(
+            ValueError, match="not the test samples of one of the splitter's splits"
+        ):
             cross_validate(FOREST, X, Y, scoring=scorer, error_score="raise", **options)
 
 
@@ -194,9 +196,9 @@ def test_what_is_undefined_is_nan():
         ({"estimators": FOREST}, "estimators must be a dict"),
         ({"estimators": {}}, "must be a dict of names and classifiers"),
         ({"estimators": {"f": LinearRegression()}}, "must be a dict of names and classifiers"),
-        ({"splitter": KFold(3)}, "Split 0 leaves no row out of training and test"),
-        ({"splitter": 3}, "Split 0 leaves no row out of training and test"),
-        ({"splitter": CARVE.set_params(), "y": Y[:-1]}, "X has 1200 rows, expected 1199"),
+        ({"splitter": KFold(3)}, "Split 0 leaves no sample out of training and test"),
+        ({"splitter": 3}, "Split 0 leaves no sample out of training and test"),
+        ({"splitter": CARVE.set_params(), "y": Y[:-1]}, "X has 1200 samples, expected 1199"),
         ({"n_bins": 0}, "n_bins must be an int"),
         ({"confidence_level": 1.5}, "confidence_level"),
         ({"splitter": BallCarvingSplit(centers=[[99.0, 0.0]], radius=1.0)}, "outside the data"),

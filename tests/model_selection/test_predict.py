@@ -236,13 +236,13 @@ def test_scikit_learns_own_corrupts_counts_silently():
     ("change", "message"),
     [
         ({"method": "decision_function"}, "method must be"),
-        ({"cv": ShuffleSplit(3, random_state=0)}, "every row into one test part"),
-        ({"cv": [(np.arange(100), np.arange(100, 240))]}, "every row into one test part"),
+        ({"cv": ShuffleSplit(3, random_state=0)}, "every sample into one test part"),
+        ({"cv": [(np.arange(100), np.arange(100, 240))]}, "every sample into one test part"),
         ({"cv": "holdout"}, "cv"),
         ({"estimator": StandardScaler()}, "must be a classifier, got StandardScaler"),
-        ({"X": np.zeros((239, 5))}, "X has 239 rows, expected 240"),
+        ({"X": np.zeros((239, 5))}, "X has 239 samples, expected 240"),
         ({"groups": GROUPS[:-1]}, "groups has 239 rows"),
-        ({"y": np.zeros((240, 3), dtype=int)}, "rows without labels"),
+        ({"y": np.zeros((240, 3), dtype=int)}, "samples without labels"),
         (
             {"estimator": KNeighborsClassifier(), "fit_params": {"sample_weight": np.ones(240)}},
             "takes no sample_weight",

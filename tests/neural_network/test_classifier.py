@@ -100,7 +100,7 @@ def test_named_classes_are_sorted(data, frame):
     assert net.score(data.X, named) == pytest.approx(score)
 
 
-@pytest.mark.filterwarnings("ignore:Raters of the calibration rows disagree:UserWarning")
+@pytest.mark.filterwarnings("ignore:Raters of the calibration samples disagree:UserWarning")
 def test_known_probabilities_are_the_limit_of_many_raters(data):
     many = np.round(data.proba * 1e6).astype(int)
     assert_allclose(proba(data, KnownProbabilities(data.proba)), proba(data, many), atol=1e-5)

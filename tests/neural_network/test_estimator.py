@@ -205,7 +205,7 @@ def test_wrong_parameters(data, options, message):
 
 def test_wrong_data(data):
     net = NeuralClassifier(MLP, max_epochs=1)
-    with pytest.raises(ValueError, match="X has 299 rows, expected 300"):
+    with pytest.raises(ValueError, match="X has 299 samples, expected 300"):
         net.fit(data.X[:299], data.counts)
     with pytest.raises(ValueError, match="fractional"):
         net.fit(data.X, data.counts / 2)

@@ -68,7 +68,7 @@ def optimum(calibrator, data, solver, weight=None):
 
 
 # Probabilities as they are made leave no room for α0. Solvers find their optimum all the same.
-pytestmark = pytest.mark.filterwarnings("ignore:Raters of the calibration rows disagree")
+pytestmark = pytest.mark.filterwarnings("ignore:Raters of the calibration samples disagree")
 
 TEMPERATURE = "temperature"
 CALIBRATORS = [
@@ -99,7 +99,7 @@ def excess(calibrator, data, x, best):
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("calibrator", CALIBRATORS, ids=["temperature", "pairs", "histograms"])
 def test_all_solvers_reach_one_optimum(calibrator, data, weighted):
-    """Newton and L-BFGS to five decimals, Adam on all rows to four."""
+    """Newton and L-BFGS to five decimals, Adam on all samples to four."""
     w = np.random.default_rng(0).uniform(0, 3, 300) if weighted else None
     x = optimum(calibrator, data, Newton(), w)
     assert_allclose(optimum(calibrator, data, LBFGS(), w), x, atol=5e-6)
@@ -134,7 +134,7 @@ def test_adam_around_an_ensemble(data):
     "loss", [LabelLogLoss(), PairwiseLoss(0.1), DirichletMultinomialLoss(0.1)], ids=repr
 )
 def test_gradients_of_batches_are_unbiased(loss):
-    """Over all batches of 3 of 7 rows their mean is the gradient of all rows, P1 eq. (53).
+    """Over all batches of 3 of 7 rows their mean is the gradient of all samples, P1 eq. (53).
 
     That of naive batches is not.
     """
@@ -177,7 +177,7 @@ def test_few_rows_with_many_labels_keep_their_share(monkeypatch):
     u = 2 * rng.normal(size=(500, 2))
     slope = np.where(
         np.arange(500) < 5, -0.5, 1.5
-    )  # the rows with many labels contradict the others
+    )  # the samples with many labels contradict the others
     votes = rng.binomial(n, 1 / (1 + np.exp(-slope * (u[:, 1] - u[:, 0]))))
     counts = np.column_stack([n - votes, votes])
     solver = Adam(learning_rate=0.003, batch_size=16, max_epochs=100, early_stopping=None)

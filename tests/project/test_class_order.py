@@ -53,7 +53,7 @@ UNSORTED = {
 @pytest.mark.parametrize("labels", ["counts", "names"])
 @pytest.mark.parametrize("which", UNSORTED)
 @pytest.mark.filterwarnings(
-    "ignore:No calibration row has two labels:UserWarning"
+    "ignore:No calibration sample has two labels:UserWarning"
 )  # of names; said elsewhere
 def test_classes_keep_the_order_of_a_model_that_is_trained(which, labels, data):
     X, counts = (

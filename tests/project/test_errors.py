@@ -54,51 +54,51 @@ ON_Y = {
 }
 
 BAD_Y = {
-    "nan": (changed(np.nan), f"y contains NaN or infinite values .*row 1.*{HINT}"),
-    "inf": (changed(np.inf), f"y contains NaN or infinite values .*row 1.*{HINT}"),
+    "nan": (changed(np.nan), f"y contains NaN or infinite values .*sample 1.*{HINT}"),
+    "inf": (changed(np.inf), f"y contains NaN or infinite values .*sample 1.*{HINT}"),
     "frame with nan": (
         pd.DataFrame(changed(np.nan)),
-        f"y contains NaN or infinite values .*row 1.*{HINT}",
+        f"y contains NaN or infinite values .*sample 1.*{HINT}",
     ),
     "sparse with nan": (
         sp.csr_array(changed(np.nan)),
-        f"y contains NaN or infinite values .*row 1.*{HINT}",
+        f"y contains NaN or infinite values .*sample 1.*{HINT}",
     ),
     "polars with nan": (
         pl.DataFrame(changed(np.nan)),
-        f"y contains NaN or infinite values .*row 1.*{HINT}",
+        f"y contains NaN or infinite values .*sample 1.*{HINT}",
     ),
     "pandas NA": (pd.DataFrame(Y, dtype="Int64").mask(Y == 2), f"without missing values.*{HINT}"),
     "strings": ([["a", "b", "a"]] * 3, f"Counts in y must be numbers.*{HINT}"),
-    "negative": (changed(-1, int), f"y contains negative counts .*row 1.*{HINT}"),
-    "negative float": (changed(-1.0), f"y contains negative counts .*row 1.*{HINT}"),
+    "negative": (changed(-1, int), f"y contains negative counts .*sample 1.*{HINT}"),
+    "negative float": (changed(-1.0), f"y contains negative counts .*sample 1.*{HINT}"),
     "fractional": (
         changed(0.5),
-        f"y contains fractional counts .*row 1.*KnownProbabilities.*{HINT}",
+        f"y contains fractional counts .*sample 1.*KnownProbabilities.*{HINT}",
     ),
     "empty row": (
         [[1, 0, 1], [0, 0, 0], [1, 0, 0]],
-        f"y has 1 rows without labels .*row 1.*{HINT}",
+        f"y has 1 samples without labels .*sample 1.*{HINT}",
     ),
     "empty boolean row": (
         np.array([[1, 0, 0], [0, 0, 0], [0, 0, 0]], bool),
-        f"2 rows without labels .*row 1.*{HINT}",
+        f"2 samples without labels .*sample 1.*{HINT}",
     ),
-    "too large": (changed(1e300), r"counts above 2\*\*53 .*row 1"),
-    "too large for int64": (changed(2**63, np.uint64), r"counts above 2\*\*53 .*row 1"),
+    "too large": (changed(1e300), r"counts above 2\*\*53 .*sample 1"),
+    "too large for int64": (changed(2**63, np.uint64), r"counts above 2\*\*53 .*sample 1"),
     "three dimensions": (np.ones((3, 3, 1)), "y must be 1-D labels or counts of shape"),
-    "nothing": ([], "y must have at least one row"),
-    "no columns": (np.zeros((3, 0)), "y must have at least one row"),
-    "a number": (3, "y must have at least one row"),
-    "labels with nan": ([0.0, np.nan, 1.0], f"missing labels, NaN .*row 1.*{HINT}"),
-    "labels with None": (["a", None, "b"], f"missing labels, NaN .*row 1.*{HINT}"),
+    "nothing": ([], "y must have at least one sample"),
+    "no columns": (np.zeros((3, 0)), "y must have at least one sample"),
+    "a number": (3, "y must have at least one sample"),
+    "labels with nan": ([0.0, np.nan, 1.0], f"missing labels, NaN .*sample 1.*{HINT}"),
+    "labels with None": (["a", None, "b"], f"missing labels, NaN .*sample 1.*{HINT}"),
     "labels with NA": (
         pd.Series(["a", None, "b"], dtype="string"),
-        f"missing labels, NaN .*row 1.*{HINT}",
+        f"missing labels, NaN .*sample 1.*{HINT}",
     ),
     "labels with integer NA": (
         pd.Series([0, None, 1], dtype="Int64"),
-        f"missing labels, NaN .*row 1.*{HINT}",
+        f"missing labels, NaN .*sample 1.*{HINT}",
     ),
     "labels with inf": ([0.0, np.inf, 1.0], f"y contains infinite values.*{HINT}"),
     "fractional labels": ([0.0, 0.5, 1.0], "Unknown label type: continuous"),
@@ -115,13 +115,13 @@ def test_bad_y(name, case):
 
 
 BAD_PREDICTION = {
-    "nan": ([[0.5, np.nan, 0.5], *Z[1:]], "contains NaN or infinite values .*row 0"),
-    "inf": ([*Z[:2], [0, np.inf, 0.5]], "contains NaN or infinite values .*row 2"),
-    "negative": ([Z[0], [-0.1, 0.6, 0.5], Z[2]], "negative values .*row 1.*logits.*softmax"),
-    "logits": ([[3.0, 1.0, 2.0]] * 3, "must sum to 1 .*row 0 sums to 6.*logits"),
-    "nearly": (Z * (1 + 3e-6), "must sum to 1 .*1e-06.*row 0"),
-    "float32": ((Z * 1.002).astype(np.float32), r"must sum to 1 .*0\.001.*row 0"),
-    "percent": (Z * 100, "must sum to 1 .*row 0 sums to 100.*Divide by the row sums"),
+    "nan": ([[0.5, np.nan, 0.5], *Z[1:]], "contains NaN or infinite values .*sample 0"),
+    "inf": ([*Z[:2], [0, np.inf, 0.5]], "contains NaN or infinite values .*sample 2"),
+    "negative": ([Z[0], [-0.1, 0.6, 0.5], Z[2]], "negative values .*sample 1.*logits.*softmax"),
+    "logits": ([[3.0, 1.0, 2.0]] * 3, "must sum to 1 .*sample 0 sums to 6.*logits"),
+    "nearly": (Z * (1 + 3e-6), "must sum to 1 .*1e-06.*sample 0"),
+    "float32": ((Z * 1.002).astype(np.float32), r"must sum to 1 .*0\.001.*sample 0"),
+    "percent": (Z * 100, "must sum to 1 .*sample 0 sums to 100.*Divide by the sums"),
     "strings": ([["a", "b", "c"]] * 3, "must be numeric"),
     "fewer classes": (
         Z[:, :2] / Z[:, :2].sum(axis=1, keepdims=True),
@@ -129,14 +129,14 @@ BAD_PREDICTION = {
     ),
     "one column": (np.full(3, 0.5), "y has 3 classes, but the prediction has 2"),
     "more classes": (np.full((3, 4), 0.25), "y has 3 classes, but the prediction has 4"),
-    "fewer rows": (Z[:2], "y has 3 rows, expected 2: inconsistent numbers of samples"),
-    "more rows": (
+    "fewer rows": (Z[:2], "y has 3 samples, expected 2: inconsistent numbers of samples"),
+    "more samples": (
         np.repeat(Z, 2, axis=0),
-        "y has 3 rows, expected 6: inconsistent numbers of samples",
+        "y has 3 samples, expected 6: inconsistent numbers of samples",
     ),
     "three dimensions": (Z[None], "must have shape .n_samples, n_classes."),
-    "nothing": (np.zeros((0, 3)), "has no rows"),
-    "shorter distribution": (PointMass(Z[:2]), "y has 3 rows, expected 2"),
+    "nothing": (np.zeros((0, 3)), "has no samples"),
+    "shorter distribution": (PointMass(Z[:2]), "y has 3 samples, expected 2"),
     "distribution of fewer classes": (
         Dirichlet(np.ones((3, 2))),
         "y has 3 classes, but the prediction has 2",
@@ -183,9 +183,9 @@ def test_rounding_is_tolerated_by_every_method(dtype):
 @pytest.mark.parametrize("name", ON_BOTH)
 def test_bad_column_of_two_classes(name):
     y = [[1, 2], [2, 0], [0, 2]]
-    with pytest.raises(ValueError, match=r"probabilities above 1 .*row 2"):
+    with pytest.raises(ValueError, match=r"probabilities above 1 .*sample 2"):
         ON_BOTH[name](y, [0.1, 0.2, 1.5])
-    with pytest.raises(ValueError, match=r"contains NaN or infinite values .*row 1"):
+    with pytest.raises(ValueError, match=r"contains NaN or infinite values .*sample 1"):
         ON_BOTH[name](y, [0.1, np.nan, 0.5])
 
 
@@ -305,7 +305,7 @@ def test_bad_statistics(loss):
         loss([0.5, 0.5], [-0.5, 0.5])
     with pytest.raises(ValueError, match="predicted contains NaN"):
         loss([0.5, 0.5], [np.nan, 0.5])
-    with pytest.raises(ValueError, match="predicted has 1 rows, expected 2"):
+    with pytest.raises(ValueError, match="predicted has 1 samples, expected 2"):
         loss([0.5, 0.5], [0.5])
     for columns in (1, 2):
         with pytest.raises(ValueError, match=r"must have one shape \(n_samples,\)"):

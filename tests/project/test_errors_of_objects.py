@@ -58,12 +58,12 @@ def test_check_counts_against_classes():
 )
 def test_bad_probabilities(make):
     for p, message in (
-        ([[0.5, 0.6]], "must sum to 1 .*row 0 sums to 1.1"),
-        ([[0.5, 0.5], [1.5, -0.5]], "negative values .*row 1"),
-        ([[0.5, 0.5], [np.nan, 0.5]], "NaN or infinite values .*row 1"),
+        ([[0.5, 0.6]], "must sum to 1 .*sample 0 sums to 1.1"),
+        ([[0.5, 0.5], [1.5, -0.5]], "negative values .*sample 1"),
+        ([[0.5, 0.5], [np.nan, 0.5]], "NaN or infinite values .*sample 1"),
         ([["a", "b"]], "must be numeric"),
         (np.ones((1, 1, 1)), "must have shape"),
-        (np.ones((0, 2)), "no rows"),
+        (np.ones((0, 2)), "no samples"),
     ):
         with pytest.raises(ValueError, match=message):
             make(p)
@@ -77,7 +77,7 @@ def test_bad_annotations():
     for ids in ([1, np.nan, np.nan], ["x", None, None], pd.array([1, None, None], dtype="Int64")):
         table = pd.DataFrame({"item": ids, "rater": [1, 2, 3], "label": ["a", "b", "b"]})
         with pytest.raises(
-            ValueError, match=r"2 rows have no item id .first: row 1.; give each row"
+            ValueError, match=r"2 samples have no item id .first: sample 1.; give each sample"
         ):
             Annotations.from_long(table)
     for labels in (["1", 1], ["True", True], [True, "True"], ["a", 1.5]):
@@ -92,7 +92,7 @@ def test_bad_annotations():
 def test_bad_kernels():
     with pytest.raises(ValueError, match="order must be an int of at least 1, got 0"):
         u_statistic(Y, lambda c: c[:, 0], 0)
-    with pytest.raises(ValueError, match=r"one value a row, 6; it returned shape \(\)"):
+    with pytest.raises(ValueError, match=r"one value per sample, 6; it returned shape \(\)"):
         u_statistic(Y, lambda c: c.sum(), 2)
 
 
@@ -106,10 +106,10 @@ def test_bad_further_labels(kind):
         for y, message in (
             (Y[:2], r"counts must have shape \(3, 3\) or \(3,\), got \(2, 3\)"),
             (Y[:, :2], r"counts must have shape \(3, 3\) or \(3,\), got \(3, 2\)"),
-            (changed(np.nan), "NaN or infinite values .*row 1"),
-            (changed(-1, int), "negative counts .*row 1"),
-            ([[1, -1, 0], [0, 0, 0], [1, 1, 1]], "negative counts .*row 0"),
-            (changed(0.5), "fractional counts .*row 1"),
+            (changed(np.nan), "NaN or infinite values .*sample 1"),
+            (changed(-1, int), "negative counts .*sample 1"),
+            ([[1, -1, 0], [0, 0, 0], [1, 1, 1]], "negative counts .*sample 0"),
+            (changed(0.5), "fractional counts .*sample 1"),
             ([0, 1, 3], r"not known: \[3\]"),
             ([0, 1], r"counts must have shape \(3, 3\) or \(3,\), got \(2,\)"),
             (KnownProbabilities(Z), "Infinitely many labels"),
@@ -150,7 +150,7 @@ def test_bad_parameters_of_distributions():
     for total in (0.0, -1.0, np.nan, np.inf, [1.0, 0.0, 1.0], [1.0, np.inf, 1.0]):
         with pytest.raises(ValueError, match="total must be positive and finite"):
             Dirichlet.from_mean(Z, total)
-    with pytest.raises(ValueError, match=r"one number or one per row, shape \(3,\)"):
+    with pytest.raises(ValueError, match=r"one number or one per sample, shape \(3,\)"):
         Dirichlet.from_mean(Z, [1.0, 2.0])
     with pytest.raises(ValueError, match="finite"):
         Dirichlet.from_log_total(Z, np.nan)
@@ -193,10 +193,10 @@ def test_known_probabilities_have_no_likelihood():
 
 def test_lengths_of_x_and_y():
     with pytest.raises(
-        ValueError, match="X has 3 rows, expected 2: inconsistent numbers of samples"
+        ValueError, match="X has 3 samples, expected 2: inconsistent numbers of samples"
     ):
         LabelHistogramClassifier().fit(X, Y[:2])
-    with pytest.raises(ValueError, match=r"y has 2 rows, expected 3|inconsistent"):
+    with pytest.raises(ValueError, match=r"y has 2 samples, expected 3|inconsistent"):
         FITTED.score(X, Y[:2])
 
 

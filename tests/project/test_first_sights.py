@@ -88,7 +88,7 @@ def test_messages_say_how_networks_are_given():
         with pytest.raises(ValueError, match=words):
             TemperatureScaling(given).fit(X, Y)
     rows = DataLoader(TensorDataset(torch.tensor(X), torch.tensor(Y)), batch_size=4)
-    with pytest.raises(TypeError, match="X is a DataLoader; pass all rows"):
+    with pytest.raises(TypeError, match="X is a DataLoader; pass all samples"):
         TemperatureScaling(FrozenEstimator(nets(1)[0])).fit(rows, Y)
 
 

@@ -45,7 +45,7 @@ REFUSED = {
     "empty dict": lambda a: {},
     "word": lambda a: "abc",
     "object": lambda a: object(),
-    "no rows": lambda a: a[:0],
+    "no samples": lambda a: a[:0],
     "ragged": lambda a: [[1, 2], [1]],
     "four axes": lambda a: a.reshape((1, 1, 1, -1)),
     "no values": lambda a: torch.empty(a.shape, device="meta"),
@@ -184,7 +184,7 @@ def applies(kind, good, argument):
         # a forest warns in float32, scikit-learn has words of its own
         return False
     if kind == "NaN" and argument == "rate":
-        # of rows with too few raters
+        # of samples with too few raters
         return False
     if kind == "infinite" and argument == "total":
         # no spread at all, where data are made

@@ -55,7 +55,7 @@ PRIVATE_IN_TESTS = {
     "calibration._base": "the base of calibrators, for the exercise of a new one",
     "calibration._decision.select": "candidates and the rule that chooses, against brute force",
     "calibration._risk_control": "the wealth of bets, a martingale by enumeration",
-    "calibration._rows": "the rows that maps and their losses see",
+    "calibration._rows": "the samples that maps and their losses see",
     "calibration._scaling.fit": "the evidence of a map, against its integral",
     "calibration._scaling.maps": "families of maps, for the derivatives of their losses",
     "calibration._scaling.stack": "weights of a mixture at their optimum",

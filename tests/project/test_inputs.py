@@ -116,7 +116,9 @@ def test_networks_refuse_what_is_not_finite(value, make):
     bad[1, 0] = value
     net = network().fit(X, Y)
     for call in (lambda: network().fit(make(bad), Y), lambda: net.predict(make(bad))):
-        with pytest.raises(ValueError, match=r"X contains NaN or infinite values .first in row 1"):
+        with pytest.raises(
+            ValueError, match=r"X contains NaN or infinite values .first in sample 1"
+        ):
             call()
 
 
@@ -162,14 +164,14 @@ def test_softmaxes_of_float32_stored_as_float64():
     stored = z.astype(np.float64)
     assert abs(stored[0].sum() - 1) > 1e-6
     assert PointMass(stored).n_classes == 300
-    with pytest.raises(ValueError, match=r"within 1e-05.; row 0 sums to 1\.0000[1-9]"):
+    with pytest.raises(ValueError, match=r"within 1e-05.; sample 0 sums to 1\.0000[1-9]"):
         PointMass((z * np.float32(1 + 2e-5)).astype(np.float64))
-    with pytest.raises(ValueError, match=r"within 1e-06.; row 0 sums to 1\.00000[1-9]"):
+    with pytest.raises(ValueError, match=r"within 1e-06.; sample 0 sums to 1\.00000[1-9]"):
         PointMass(stored * (1 + 1e-9))
 
 
 def test_a_probability_above_1_is_not_called_negative():
-    with pytest.raises(ValueError, match=r"above 1 .first in row 1: 1\.009") as error:
+    with pytest.raises(ValueError, match=r"above 1 .first in sample 1: 1\.009") as error:
         metrics.expected_accuracy([0, 1], [0.5, 1.009])
     assert "negative" not in str(error.value)
 
@@ -179,7 +181,7 @@ def test_advice_for_one_number_a_row_is_accepted(response):
     p = np.array([0.2, 0.6, 0.8, 0.3])
     u = np.log(p / (1 - p))
     y = [[3, 1], [1, 3], [1, 4], [2, 1]]
-    with pytest.raises(ValueError, match="X has one number a row") as error:
+    with pytest.raises(ValueError, match="X has one number per sample") as error:
         TemperatureScaling(response).fit(p if response == "proba" else u, y)
     words, advised = {
         "proba": ("[1 - p, p]", np.column_stack([1 - p, p])),
@@ -205,13 +207,13 @@ MANY, SINGLE = rng.normal(size=(60, 2)), rng.integers(0, 2, 60)
 @pytest.mark.parametrize("name", NEED_TWO)
 def test_scorers_say_that_single_labels_are_too_few(name):
     model = LogisticRegression().fit(MANY, SINGLE)
-    with pytest.raises(ValueError, match="2 labels or more, and of these 60 rows none has"):
+    with pytest.raises(ValueError, match="2 labels or more, and of these 60 samples none has"):
         get_scorer(name)(model, MANY, SINGLE)
 
 
 def test_the_search_says_why():
     search = GridSearchCV(LogisticRegression(), {"C": [1.0]}, scoring="neg_epistemic_loss", cv=2)
-    with pytest.raises(ValueError, match="2 labels or more, and of these 30 rows none has"):
+    with pytest.raises(ValueError, match="2 labels or more, and of these 30 samples none has"):
         search.set_params(error_score="raise").fit(MANY, SINGLE)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")

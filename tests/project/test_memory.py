@@ -1,4 +1,4 @@
-"""What is held beside the input, by `tracemalloc`: a multiple of blocks of rows, not of all rows.
+"""What is held beside the input, by `tracemalloc`: a multiple of blocks, not of all samples.
 
 Measured are .3 to .8 times the input; a version without blocks takes 3 to 9 times as much.
 """

@@ -139,7 +139,7 @@ def test_rows_in_another_order_are_an_error(data):
     with pytest.raises(ValueError, match="another order"):
         TemperatureScaling("proba").fit(z[::-1], y)
     shifted = z.set_axis([*index[1:], "patient 80"])
-    with pytest.raises(ValueError, match="79 of 80 rows in common"):
+    with pytest.raises(ValueError, match="79 of 80 samples in common"):
         metrics.calibration_error(y, shifted)
     for free in (z.reset_index(drop=True), z.set_axis(range(100, 180)), z.set_axis(["a"] * 80)):
         assert metrics.calibration_error(y, free) == pytest.approx(expected)

@@ -82,9 +82,9 @@ def test_an_index_is_no_class(tmp_path, right):
 
 
 def test_rows_in_another_order_are_an_error(tmp_path):
-    with pytest.raises(ValueError, match="the same rows in another order"):
+    with pytest.raises(ValueError, match="the same samples in another order"):
         scores(tmp_path, COUNTS, PROBA[::-1])
-    with pytest.raises(ValueError, match="only 199 of 200 rows in common"):
+    with pytest.raises(ValueError, match="only 199 of 200 samples in common"):
         scores(tmp_path, COUNTS, PROBA.rename({"image 3": "image 1003"}))
 
 

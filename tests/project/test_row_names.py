@@ -62,10 +62,10 @@ ESTIMATORS = {
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_estimators_refuse_weights_of_rows_in_another_order(name):
     model, rows = ESTIMATORS[name], X.astype(np.float32)
-    with pytest.raises(ValueError, match="same rows in another order"):
+    with pytest.raises(ValueError, match="same samples in another order"):
         model.fit(rows, Y, sample_weight=SHUFFLED)
     model.fit(rows, Y, sample_weight=SHUFFLED.loc[ROWS])
-    with pytest.raises(ValueError, match="same rows in another order"):
+    with pytest.raises(ValueError, match="same samples in another order"):
         model.score(rows, Y, sample_weight=SHUFFLED)
 
 
@@ -76,10 +76,10 @@ def test_estimators_refuse_samples_in_another_order_than_labels(name):
     model = clone(ESTIMATORS[name])
     rows = pd.DataFrame(X.astype(np.float32), columns=list("pqr"), index=ROWS)
     other = rows.loc[SHUFFLED.index]
-    with pytest.raises(ValueError, match="same rows in another order"):
+    with pytest.raises(ValueError, match="same samples in another order"):
         model.fit(other, Y)
     model.fit(rows, Y)
-    with pytest.raises(ValueError, match="same rows in another order"):
+    with pytest.raises(ValueError, match="same samples in another order"):
         model.score(other, Y)
 
 
@@ -97,14 +97,14 @@ def test_items_of_annotations_are_row_names():
 
 @pytest.mark.parametrize("coefficient", [percent_agreement, fleiss_kappa, krippendorff_alpha])
 def test_agreement_refuses_them(coefficient):
-    with pytest.raises(ValueError, match="same rows in another order"):
+    with pytest.raises(ValueError, match="same samples in another order"):
         coefficient(Y, sample_weight=SHUFFLED)
     expected = coefficient(COUNTS, sample_weight=W)
     assert coefficient(Y, sample_weight=SHUFFLED.loc[ROWS]) == pytest.approx(expected)
 
 
 def test_out_of_fold_predictions_refuse_them():
-    with pytest.raises(ValueError, match="same rows in another order"):
+    with pytest.raises(ValueError, match="same samples in another order"):
         cross_val_predict(LogisticRegression(), X, Y, fit_params={"sample_weight": SHUFFLED})
 
 

@@ -122,9 +122,9 @@ def expected_failures(estimator):
 
 @pytest.mark.filterwarnings("ignore:The calibration labels are separable:UserWarning")
 @pytest.mark.filterwarnings("ignore:y does not say who gave the labels:UserWarning")
-@pytest.mark.filterwarnings("ignore:No calibration row has two labels:UserWarning")
-@pytest.mark.filterwarnings("ignore:.* carved rows are too few:UserWarning")
-@pytest.mark.filterwarnings("ignore:The estimate is .* for all carved rows:UserWarning")
+@pytest.mark.filterwarnings("ignore:No calibration sample has two labels:UserWarning")
+@pytest.mark.filterwarnings("ignore:.* carved samples are too few:UserWarning")
+@pytest.mark.filterwarnings("ignore:The estimate is .* for all carved samples:UserWarning")
 @pytest.mark.filterwarnings("ignore:The map from the estimate:UserWarning")
 @parametrize_with_checks(ESTIMATORS, expected_failed_checks=expected_failures)
 def test_sklearn_checks(estimator, check):

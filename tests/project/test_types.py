@@ -14,7 +14,7 @@ ROOMS = [m.name for m in pkgutil.iter_modules(sklearn_lhcal.__path__) if m.name[
 SPECIAL = ("__init__", "__len__", "__getitem__", "__call__")
 # What may be Any, by the name of the parameter: X is opaque, the others go to somebody else.
 ANYTHING = {
-    "X": "anything with rows: an array, a frame, a sparse matrix, a tensor, a list, a dict",
+    "X": "anything with samples: an array, a frame, a sparse matrix, a tensor, a list, a dict",
     "fit_params": "goes to the fit of the estimator inside",
     "options": "goes to the metric, or to skorch",
     "kwargs": "goes to another constructor",

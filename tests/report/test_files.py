@@ -196,7 +196,7 @@ def test_one_column_is_the_probability_of_the_second_class(read, tmp_path, capsy
     [
         ("proba", lambda values: np.log(values), "softmax"),
         ("proba", lambda values: 100 * np.asarray(values), "per cent"),
-        ("proba", lambda values: np.where(values == values[4, 1], np.nan, values), "row '004'"),
+        ("proba", lambda values: np.where(values == values[4, 1], np.nan, values), "sample '004'"),
         ("counts", lambda values: values / 3, "multiply by the number of raters"),
         (
             "counts",

@@ -103,7 +103,7 @@ def test_an_interval_of_costs_a_row_is_that_of_their_mean(rows):
     found = confidence_interval(decision_risk, y, d, cost_matrix=C, random_state=0)
     cost = np.einsum("nk,nk->n", y / 4, C[np.arange(N), :, d])
     assert found.estimate == pytest.approx(cost.mean())
-    # of blocks of rows, which are a few: within a quarter of the error of all rows
+    # of blocks of rows, which are a few: within a quarter of the error of all samples
     assert found.standard_error == pytest.approx(cost.std(ddof=1) / np.sqrt(N), rel=0.25)
 
 
@@ -260,11 +260,11 @@ def test_what_a_promise_refuses(pool):
     X, Q = pool
     y = np.random.default_rng(0).multinomial(2, Q)
     made = RiskControlledDecision
-    with pytest.raises(ValueError, match="costs of each row come from a callable"):
+    with pytest.raises(ValueError, match="costs of each give a callable"):
         made(SAVED, staked(X)).fit(X, y)
     with pytest.raises(ValueError, match='use method="conformal"'):
         made(SAVED, staked, method="learn_then_test").fit(X, y)
-    with pytest.raises(ValueError, match="the same under all classes and in all rows"):
+    with pytest.raises(ValueError, match="the same under all classes and in all samples"):
         made(SAVED, lambda X: staked(X) + X[:, 3, None, None], referral=0).fit(X, y)
     model = made(SAVED, lambda X: np.ones((len(X), 3, 2 + (len(X) < 99))), budget=2).fit(X, y)
     with pytest.raises(ValueError, match="4 decisions with the referral, but had 3"):
@@ -280,28 +280,28 @@ def test_what_a_promise_refuses(pool):
 def test_what_is_refused(rows, loans):
     z, y, C = rows
     d = bayes_decision(z, C)
-    with pytest.raises(ValueError, match="cost_matrix has 59 rows, expected 60"):
+    with pytest.raises(ValueError, match="cost_matrix has 59 samples, expected 60"):
         bayes_decision(z, C[:-1])
-    with pytest.raises(ValueError, match="cost_matrix has 59 rows, expected 60"):
+    with pytest.raises(ValueError, match="cost_matrix has 59 samples, expected 60"):
         decision_risk(y, d, C[:-1])
-    with pytest.raises(ValueError, match="has 2 rows, expected one for each of 3 classes"):
+    with pytest.raises(ValueError, match="has 2 samples, expected one for each of 3 classes"):
         bayes_decision(z, C[:, :2])
     wrong = C.copy()
     wrong[7, 1, 2] = np.nan
-    with pytest.raises(ValueError, match=r"NaN or infinite values \(first in row 7\)"):
+    with pytest.raises(ValueError, match=r"NaN or infinite values \(first in sample 7\)"):
         decision_risk(y, d, wrong)
     for function in (risk_gap, risk_decomposition):
-        with pytest.raises(ValueError, match="here, one for all rows"):
+        with pytest.raises(ValueError, match="here, one for all samples"):
             function(y, z, C)
     X, labels = loans
-    with pytest.raises(ValueError, match="here, one for all rows"):
+    with pytest.raises(ValueError, match="here, one for all samples"):
         DecisionCalibration(LogisticRegression(), loss_of(X)).fit(X, labels)
     model = DecisionCalibration(LogisticRegression(), criterion="nll").fit(X, labels)
     with pytest.raises(ValueError, match="3 columns, but the calibrator was fitted for 2"):
         model.decide(X, np.ones((2, 3)))
     with pytest.raises(ValueError, match="names the decisions"):
         model.decide(X, pd.DataFrame(np.eye(2), index=[0, 1], columns=["a", "b"]))
-    with pytest.raises(ValueError, match="cost_matrix has 5 rows, expected 300"):
+    with pytest.raises(ValueError, match="cost_matrix has 5 samples, expected 300"):
         model.decide(X, loss_of(X)[:5])
     with pytest.raises(ValueError, match="metadata routing"):
         make_decision_scorer()(model, X, labels)

@@ -1,4 +1,4 @@
-"""Calibration errors by Dirichlet and Beta kernels, row by row; metrics and losses share them.
+"""Calibration errors by Dirichlet and Beta kernels, row by sample; metrics and losses share them.
 
 z are predictions (n, C) and y observed frequencies (n, S, C) in S versions, of which a metric has
 one and its null distribution many; h is the bandwidth. All functions but the bandwidths can be
@@ -23,8 +23,8 @@ KINDS = ("canonical", "marginal", "top_label")
 class SmoothingProblem(NamedTuple):
     """Points x (n, d) to smooth over, predictions z (n, C) there and frequencies y (n, S, C).
 
-    Rows have log-weights v (n,), or weigh the same. A row is left out of its own smooth, or all
-    rows of its group g (n,).
+    Samples have log-weights v (n,), or weigh the same. A sample is left out of its own smooth, or
+    all samples of its group g (n,).
     """
 
     x: Tensor
@@ -39,7 +39,7 @@ class SmoothingProblem(NamedTuple):
         return self.y - self.z[:, None]
 
     def smooth(self, e: Tensor, h: float) -> Tensor:
-        """The smooth of targets e (n, ...) at the rows, in the shape of e."""
+        """The smooth of targets e (n, ...) at the samples, in the shape of e."""
         return smoothing.smooth(self.x, e, h, self.v, self.g)
 
     def moments(self, e: Tensor, h: float) -> Moments:
@@ -47,7 +47,7 @@ class SmoothingProblem(NamedTuple):
         return smoothing.moments(self.x, e, h, self.v, self.g)
 
     def log_likelihoods(self, hs: Sequence[float] | Floats) -> list[float]:
-        """The mean over rows of the log density of the others, for each bandwidth."""
+        """The mean over samples of the log density of the others, for each bandwidth."""
         return smoothing.log_likelihoods(self.x, hs, self.g)
 
 
@@ -133,7 +133,7 @@ def power(a: Tensor, p: float) -> Tensor:
 def cross_validation_errors(
     problem: SmoothingProblem, hs: Sequence[float], of_residuals: bool
 ) -> list[float]:
-    """Mean of ‖e_j − (Se)_j‖², each row or group left out for itself, for each bandwidth.
+    """Mean of ‖e_j − (Se)_j‖², each sample or group left out for itself, for each bandwidth.
 
     Else than of residuals e it is of frequencies y.
     """

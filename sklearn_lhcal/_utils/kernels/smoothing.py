@@ -1,9 +1,10 @@
-"""Smoothing with Dirichlet and Beta kernels: row j is smoothed over the rows i ≠ j.
+"""Smoothing with Dirichlet and Beta kernels: sample j is smoothed over the samples i ≠ j.
 
-Letters are those of `sums`, with e targets (n, ...) and v log-weights (n,). Where rows have groups
-g (n,), row j is smoothed over the rows of other groups. Rows of one group (one patient, say) may
-depend on each other: only pairs of different groups have products of residuals with mean 0. All but
-the likelihoods can be differentiated. P2 is Popordanoska, Sayer and Blaschko (2022).
+Letters are those of `sums`, with e targets (n, ...) and v log-weights (n,). Where samples have
+groups g (n,), sample j is smoothed over the samples of other groups. Samples of one group (one
+patient, say) may depend on each other: only pairs of different groups have products of residuals
+with mean 0. All but the likelihoods can be differentiated. P2 is Popordanoska, Sayer and Blaschko
+(2022).
 """
 
 import math
@@ -17,7 +18,7 @@ from ..arrays import Floats
 from ..simplex import EPS
 from .sums import BLOCK, beta_sums, exp_in_place, log_kernels, log_normaliser, with_one
 
-# Rows from which on Beta kernels are summed by interpolation.
+# Samples from which on Beta kernels are summed by interpolation.
 MANY = 2000
 
 LogWeight = Tensor | None
@@ -56,7 +57,7 @@ def _interpolated(x: Tensor, e: Tensor, g: Groups) -> bool:
 def smooth_at(points: Tensor, x: Tensor, e: Tensor, h: float, v: LogWeight = None) -> tuple:
     """The smooth at any points (m, d), shape (m, C), and ``(Σk)²/Σk²``, shape (m,).
 
-    The latter is how many rows it effectively averages.
+    The latter is how many samples it effectively averages.
     """
     c = log_normaliser(x, h, v)
     share = torch.softmax(torch.addmm(c, points.log(), x.T, alpha=1 / h), dim=1)
@@ -66,10 +67,11 @@ def smooth_at(points: Tensor, x: Tensor, e: Tensor, h: float, v: LogWeight = Non
 class Moments(NamedTuple):
     """Sums over i ≠ j for U-statistics of pairs of neighbours, with a = k·e and c = k.
 
-    The largest kernel of a row may stand apart, with its share `lead` of all and its target `e1`.
-    Then pairs never cancel, however isolated a row is. a, aa, ac and cc are the sums of p·e, p²e²,
-    p²e and p² over the other kernels, each a share p of these. `lead` and `cc` have the shape
-    (n, 1, ...), the others that of e. `m` is the number of neighbours: rows, or groups of them.
+    The largest kernel of a sample may stand apart, with its share `lead` of all and its target
+    `e1`. Then pairs never cancel, however isolated a sample is. a, aa, ac and cc are the sums of
+    p·e, p²e², p²e and p² over the other kernels, each a share p of these. `lead` and `cc` have the
+    shape (n, 1, ...), the others that of e. `m` is the number of neighbours: samples, or groups of
+    them.
     """
 
     lead: Tensor
@@ -106,7 +108,7 @@ class Moments(NamedTuple):
 
 
 def moments(x: Tensor, e: Tensor, h: float, v: LogWeight = None, g: Groups = None) -> Moments:
-    """The sums that U-statistics over pairs of neighbours are made of; three rows at least.
+    """The sums that U-statistics over pairs of neighbours are made of; three samples at least.
 
     With groups the units are groups, three at least: a_g is the sum of k·e over the group g, c_g
     that of k, and the group of the largest kernel stands apart.
@@ -133,7 +135,7 @@ def moments(x: Tensor, e: Tensor, h: float, v: LogWeight = None, g: Groups = Non
 
 
 def _beta_moments(x: Tensor, e: Tensor, h: float, c: Tensor) -> tuple[Tensor, Tensor]:
-    """The columns of `Moments` without a lead, and the rows where they are not sound."""
+    """The columns of `Moments` without a lead, and the samples where they are not sound."""
     k, s, sound = beta_sums(x, e, h, c)
     k2, s2, sound2 = beta_sums(x, torch.cat([e * e, e], dim=1), h, c, power=2)
     k2 *= (s2 - 2 * s).exp()[:, None] / k[:, -1:] ** 2
@@ -162,7 +164,7 @@ def _group_moments(L: Tensor, e: Tensor, g: Tensor) -> Tensor:
     k, second = exp_in_place(L.masked_fill_(leads, -torch.inf))
     sums = k @ e
     total = sums[:, -1:]
-    # a_g and c_g, shape (rows, groups) each
+    # a_g and c_g, shape (samples, groups) each
     of_groups = k.new_zeros(len(k), int(g.max()) + 1)
     *a, c = (of_groups.index_add(1, g, k * column) for column in e.T)
     products = [one * one for one in a] + [one * c for one in (*a, c)]
@@ -173,12 +175,12 @@ def _group_moments(L: Tensor, e: Tensor, g: Tensor) -> Tensor:
 
 @torch.no_grad()
 def log_likelihoods(x: Tensor, hs: Sequence[float] | Floats, g: Groups = None) -> list[float]:
-    """Mean over rows of the log mean kernel of the other rows, for each bandwidth.
+    """Mean over samples of the log mean kernel of the other samples, for each bandwidth.
 
     Others have another x: at the distance 0 they would make the smallest bandwidth the best. With
-    groups they are of another group. Rows without any others are left out.
+    groups they are of another group. Samples without any others are left out.
     """
-    # m rows tie at each x
+    # m samples tie at each x
     if g is None:
         x, m = torch.unique(x, dim=0, return_counts=True)
         m = m.to(x.dtype)

@@ -1,10 +1,11 @@
-"""Dirichlet and Beta kernels in log space, and sums of them over rows, in blocks.
+"""Dirichlet and Beta kernels in log space, and sums of them over samples, in blocks.
 
-Beta kernels of many rows are summed in time that grows with n, others with n²; memory grows with n.
+Beta kernels of many samples are summed in time that grows with n, others with n²; memory grows with
+n.
 
 Letters: x points on the simplex (n, d), away from its faces; h bandwidth; e targets (n, C); the
 kernel is ``k_ji = Dir(x_j | x_i/h + 1)``, for d = 2 the Beta kernel, and c_i its logarithm less the
-terms in x_j, plus a log-weight. Every sum is divided by a kernel near the largest of its row, so
+terms in x_j, plus a log-weight. Every sum is divided by a kernel near the largest of its sample, so
 that no denominator underflows.
 """
 
@@ -37,7 +38,7 @@ def log_normaliser(x: Tensor, h: float, log_weight: Tensor | None = None) -> Ten
 def log_kernels(
     x: Tensor, h: float, c: Tensor, rows: Tensor | None = None, groups: Tensor | None = None
 ) -> Iterator[tuple[Tensor, Tensor]]:
-    """(rows, log k_ji + log w_i), for blocks of the rows j; None stands for all.
+    """(samples, log k_ji + log w_i), for blocks of the samples j; None stands for all.
 
     They are −inf where i = j, or where both are of one group.
     """
@@ -52,7 +53,7 @@ def log_kernels(
     if rows is None:
         rows = torch.arange(n, device=x.device)
     for part in rows.split(size):
-        # Where there are no rows, one empty part is all.
+        # Where there are no samples, one empty part is all.
         if not len(part):
             return
         out = None if buffer is None else buffer[: len(part)]
@@ -67,8 +68,8 @@ def log_kernels(
 def beta_sums(x: Tensor, e: Tensor, h: float, c: Tensor, power: int = 1) -> tuple:
     """``e^-s_j Σ_{i≠j} k_ji^power (e_i, 1)``, shape (n, C+1), the scales s, and whether sound.
 
-    For d = 2. The row's own term is taken away from the sum over all. That is sound where it leaves
-    half of the sum.
+    For d = 2. The sample's own term is taken away from the sum over all. That is sound where it
+    leaves half of the sum.
     """
     log_x = x.log()
     # log k_ji = θ_j x_i + c_i + a term of j
@@ -162,7 +163,7 @@ def with_one(e: Tensor) -> Tensor:
 
 
 def exp_in_place(L: Tensor) -> tuple[Tensor, Tensor]:
-    """``e^(L − top)`` in the place of L, with top the largest of each row.
+    """``e^(L − top)`` in the place of L, with top the largest of each sample.
 
     To derivatives top is a constant. e^-350 stands for less, since denormal numbers are slow.
     """

@@ -2,7 +2,7 @@
 
 
 class DecisionCalibrationWarning(UserWarning):
-    """The calibration rows cannot tell whether calibrating for decisions pays.
+    """The calibration samples cannot tell whether calibrating for decisions pays.
 
     See `DecisionCalibration`.
 

@@ -42,59 +42,61 @@ STACK_FOLDS = 5
 class DecisionCalibration(Scaling):
     """Scales logits so that decisions under a known cost matrix are cheap.
 
-    The map is that of `StackedCalibration` or of one scaling, with a floor. The fit minimises the
-    mean cost of the decisions ``argmin_d Σ_k z_k C_kd``, and not the log loss alone. This improves
-    only the calibration that matters under these costs (P4 Theorem 1, Def. 4): the probabilities
-    may be worse elsewhere.
+    The calibration method is that of `StackedCalibration` or one scaling, with uniform mixing. The
+    fit minimises the mean cost of the decisions ``argmin_d Σ_k z_k C_kd``, and not the log loss
+    alone. This improves only the calibration that matters under these costs (P4 Theorem 1, Def. 4):
+    the probabilities may be worse elsewhere.
 
     **Candidates.** The mean cost has no gradient. So several surrogates of it are minimised on all
-    rows, each from the solution of least log loss (NLL). They vary the parameters of the map; the
-    weight of the floor stays. For a stack they vary one temperature of its probabilities, on
+    samples, each from the solution of least log loss (NLL). They vary the parameters of the map;
+    the weight of the floor stays. For a stack they vary one temperature of its probabilities, on
     predictions that its maps made out of fold. The stack itself has a matrix and the class
     frequencies among its maps: where predictions say nothing it takes the frequencies, whose
-    decision is the best that is the same for all rows.
+    decision is the best that is the same for all samples.
 
     **Selection.** Candidates are compared by the mean cost of their decisions out of fold, on
-    `inner_cv` folds of the calibration rows. Where a rare mistake is very expensive this overfits
-    (P4 §5.3). So NLL is a candidate too. It is kept unless the best other beats it by more than
-    `safeguard` standard errors of the paired difference. For each fold the other folds choose the
-    best, so that no candidate is judged by the rows that chose it. The standard error is widened
-    twice:
+    `inner_cv` folds of the calibration samples. Where a rare mistake is very expensive this
+    overfits (P4 §5.3). So NLL is a candidate too. It is kept unless the best other beats it by more
+    than `safeguard` standard errors of the paired difference. For each fold the other folds choose
+    the best, so that no candidate is judged by the samples that chose it. The standard error is
+    widened twice:
 
-    - Folds share training rows, so a gain that they all show is one gain (Nadeau and Bengio 2003).
-    - An expensive mistake may have failed to occur in these rows by luck. Its variance is taken
+    - Folds share training samples, so a gain that they all show is one gain (Nadeau and Bengio
+      2003).
+    - An expensive mistake may have failed to occur in these samples by luck. Its variance is taken
       from NLL's probabilities, up to that of one mistake of the worst kind.
 
-    Last, the best decision that is the same for all rows, the default decision, is compared with
+    Last, the best decision that is the same for all samples, the default decision, is compared with
     what was selected. Where it is cheaper out of fold by more than `safeguard` standard errors, the
-    class frequencies are predicted for each row, and so it is decided everywhere.
+    class frequencies are predicted for each sample, and so it is decided everywhere.
 
-    **Fits.** NLL is fitted on all rows and on each fold, ``1 + inner_cv`` times, and so is each
+    **Fits.** NLL is fitted on all samples and on each fold, ``1 + inner_cv`` times, and so is each
     candidate. For a stack, NLL is fitted once, and the mean cost of a temperature is found once for
     all fits, on a grid of T with steps of 1 %. It takes less time than the other scalings.
 
-    Rows are dealt to the folds by their votes and predictions, so that their order does not matter.
+    Samples are dealt to the folds by their labels and predictions, so that their order does not
+    matter.
 
     Parameters
     ----------
     estimator : classifier, default=None
         As in `TemperatureScaling`.
     cost_matrix : array-like or frame of shape (n_classes, n_decisions), default=None
-        Cost of each decision under each class, as in `sklearn_lhcal.metrics.bayes_decision`; rows
-        in the order of the sorted classes. Classes with names need a DataFrame whose index holds
-        them. None: 0/1 costs. One matrix for all rows, in whose unit candidates are smoothed and
-        compared; `decide` takes costs of each row.
+        Cost of each decision under each class, as in `sklearn_lhcal.metrics.bayes_decision`;
+        samples in the order of the sorted classes. Classes with names need a DataFrame whose index
+        holds them. None: 0/1 costs. One matrix for all rows, in whose unit candidates are smoothed
+        and compared; `decide` takes costs of each sample.
     scaling : {"stacked", "temperature", "bias_corrected", "vector"}, default="stacked"
-        The map.
+        The calibration method.
     floor : {"auto", "uniform", "prior", None}, default="auto"
-        As in `TemperatureScaling`. None: no floor. "auto": "uniform", but None with the grid of the
-        paper.
+        As in `TemperatureScaling`. None: no uniform mixing. "auto": "uniform", but None with the
+        grid of the paper.
     criterion : str or torch.nn.Module, default="auto"
         Where the candidates come from beside NLL.
 
         - "nll": nowhere.
         - "direct": upper direct losses. A temperature, also that of a stack, minimises the mean
-          cost itself, and that cost smoothed by a Gaussian of width .1 and .3 in log T.
+          cost itself, and that cost smoothed by a Gaussian of width 0.1 and 0.3 in log T.
         - "margin": margin rescaling, a looser bound (P4 Prop. 4).
         - "ece": the calibration error of the most probable class, in 15 hat-shaped bins, which
           leave a gradient.
@@ -106,24 +108,25 @@ class DecisionCalibration(Scaling):
         "temperature", "direct" minimises the mean cost itself without a grid, and upper direct
         losses, by Adam, with one.
 
-        - "lam": λ of "direct" and "margin", in units of the largest cost; .1 if left out.
+        - "lam": λ of "direct" and "margin", in units of the largest cost; 0.1 if left out.
         - "beta": β of the two, in units of its inverse; 30 if left out. A β of None is the minimum
           that is not smoothed.
-        - "rate": the first rate of Adam in logits, which falls to 0 over 50 steps; .05 and .2 if
+        - "rate": the first rate of Adam in logits, which falls to 0 over 50 steps; 0.05 and 0.2 if
           left out. "ece" and modules take no other key, "nll" takes none.
 
-        None: (λ/κ, βκ) of (.03, 10), (.03, 30) and (.3, 30) for "direct" and (1, 30) for "margin".
-        Here κ is the standard deviation of the expected costs of the decisions, its mean over rows.
+        None: (λ/κ, βκ) of (0.03, 10), (0.03, 30) and (0.3, 30) for "direct" and (1, 30) for
+        "margin". Here κ is the standard deviation of the expected costs of the decisions, its mean
+        over samples.
 
         "paper": P4's method (App. B.1), with its maps "temperature", "bias_corrected" and "vector".
         Eq. (18) is minimised, for a temperature too, without a floor and without NLL among the
-        candidates. Ten folds choose among its rates 1, .1, .01 and .001, its β None, 1, 5, 10, 20,
-        30 and 40, and λ of .1, 1 and 10, in units of the largest cost.
+        candidates. Ten folds choose among its rates 1, 0.1, 0.01 and 0.001, its β None, 1, 5, 10,
+        20, 30 and 40, and λ of 0.1, 1 and 10, in units of the largest cost.
     bias_penalty : float or None, default=None
         As in `VectorScaling`, for the log loss of vector scaling; only with it.
     inner_cv : int, default=10
-        Number of folds of the selection, alike in majority votes and predictions; no more than
-        rows with one majority vote.
+        Number of folds of the selection, alike in majority labels and predictions; no more than
+        samples with one majority label.
     safeguard : "auto", float or None, default="auto"
         Corrected standard errors by which a candidate must beat NLL; None: NLL is no candidate.
         "auto": 1, but None with the grid of the paper.
@@ -133,17 +136,17 @@ class DecisionCalibration(Scaling):
     Attributes
     ----------
     criterion_ : str
-        What was selected: "nll", "direct", …, or "default": the class frequencies for each row, as
-        of a vector scaling with scales of 0.
+        What was selected: "nll", "direct", …, or "default": the class frequencies for each sample,
+        as of a vector scaling with scales of 0.
     best_params_ : dict
         Its hyper-parameters.
     cv_results_ : dict of lists and arrays
         ``params``, ``mean_risk`` out of fold, ``mean_difference`` from NLL, ``standard_error`` of
         the difference, and ``rank_risk``, candidate by candidate, in the unit of the costs. NaN
-        where nothing was compared: with "nll", or with rows too few for two folds.
+        where nothing was compared: with "nll", or with samples too few for two folds.
     risk_difference_ : ConfidenceInterval
         Out-of-fold risk of the best other candidate, chosen for each fold by the other folds, less
-        that of NLL; with its 95 % interval. Below 0 where the candidate is cheaper, NaN where
+        that of NLL; with its 95% interval. Below 0 where the candidate is cheaper, NaN where
         nothing was compared.
     cost_matrix_ : ndarray of shape (n_classes, n_decisions)
         Costs in the order of `classes_`.
@@ -160,9 +163,9 @@ class DecisionCalibration(Scaling):
     Warns
     -----
     DecisionCalibrationWarning
-        Where the calibration rows cannot tell: a candidate looks better than NLL, but the interval
-        of the difference reaches above NLL's whole risk. NLL is then kept. The message holds the
-        interval.
+        Where the calibration samples cannot tell: a candidate looks better than NLL, but the
+        interval of the difference reaches above NLL's whole risk. NLL is then kept. The message
+        holds the interval.
 
     Raises
     ------
@@ -216,7 +219,7 @@ class DecisionCalibration(Scaling):
         self.safeguard = safeguard
 
     def decide(self, X: Samples, cost_matrix: CostsOfRows | None = None) -> NDArray:
-        """The decision of least expected cost for each row, shape (n_samples,).
+        """The decision of least expected cost for each sample, shape (n_samples,).
 
         Parameters
         ----------
@@ -224,8 +227,8 @@ class DecisionCalibration(Scaling):
             What the classifier takes.
         cost_matrix : array-like, callable or None, default=None
             What the same decisions cost now: shape (n_classes, n_decisions), or (n_samples,
-            n_classes, n_decisions) for costs of each row; or a callable that returns either for X.
-            None: as in the fit.
+            n_classes, n_decisions) for costs of each sample; or a callable that returns either for
+            X. None: as in the fit.
 
         Returns
         -------
@@ -251,7 +254,7 @@ class DecisionCalibration(Scaling):
         return expected_costs(z, self._costs_of(X, cost_matrix, len(z)))
 
     def _costs_of(self, X, given, n: int) -> Floats:
-        """Costs (K, D), or one a row (n, K, D), in the order of the classes."""
+        """Costs (K, D), or one per sample (n, K, D), in the order of the classes."""
         if given is None:
             return self.cost_matrix_
         if callable(given):
@@ -450,6 +453,6 @@ def _call_inner(estimator, X, cost_matrix, method: str):
         raise ValueError(
             f"cost_matrix was given to {method}, but the guarantee of {type(estimator).__name__} "
             "holds for the costs of its fit alone: leave it out, or fit again with these costs; a "
-            "callable of X makes costs of each row."
+            "callable of X makes costs of each sample."
         )
     return call(X, cost_matrix)

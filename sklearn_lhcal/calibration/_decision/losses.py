@@ -2,14 +2,14 @@
 
 Letters: z class probabilities, y label frequencies μ̂, C costs relative to the best decision of the
 class, over the largest (K, D), f = Cᵀz expected costs of the decisions, c = Cᵀy their costs under
-the labels, p(x) = softmax(−βx) over decisions. Minimised are means over rows of
+the labels, p(x) = softmax(−βx) over decisions. Minimised are means over samples of
 
     direct   L⁺   = (min^β_d f_d − min^β_d [f_d − λ c_d])/λ                 P4 eq. (18)
              ∂L⁺/∂z = C (p(f) − p(f − λc))/λ
     margin   L^MR = (f_d* − min^β_d [f_d − λ c_d])/λ,  d* = argmin_d c_d    P4 eq. (19)
              ∂L^MR/∂z = C (1{d = d*} − p(f − λc))/λ
 
-or, with w the weight of a row, the sum over M bins, of the most probable class k of each row,
+or, with w the weight of a sample, the sum over M bins, of the most probable class k of each sample,
 
     ece      Σ_m |Σ_i w_i h_m(z_ik) (z_ik − y_ik)|
 
@@ -100,7 +100,7 @@ def top_label_error(z: Tensor, y: Tensor, w: Tensor) -> Tensor:
 
 
 def module_loss(module: nn.Module, z: Tensor, y: Tensor, w: Tensor) -> Tensor:
-    """A loss (B,) that the user brings: it sees the rows of one map, with weights of mean 1."""
+    """A loss (B,) that the user brings: it sees the samples of one map, with weights of mean 1."""
     values = []
     for one, weight in zip(z, w, strict=True):
         kept = weight > 0

@@ -1,21 +1,24 @@
 """How `DecisionCalibration` chooses a map: candidates, and a rule that is slow to leave NLL.
 
-A map with parameters x predicts z_i(x) for row i, and d_i(x) = argmin_d Σ_k z_ik C_kd is decided,
-which costs Σ_k μ̂_ik C_k,d under the labels μ̂. Each candidate is fitted F times: once on all rows,
-and once without each of J folds.
+A map with parameters x predicts z_i(x) for sample i, and d_i(x) = argmin_d Σ_k z_ik C_kd is
+decided, which costs Σ_k μ̂_ik C_k,d under the labels μ̂. Each candidate is fitted F times: once on
+all samples, and once without each of J folds.
 
 1. x_0 minimises the log loss (NLL). All searches start there; the floor stays that of NLL.
 2. The mean cost R(x) = Σ_i w_i cost_i(d_i(x)) is a step function of x. So candidate p takes a loss
    L_p of the criterion (`losses.py`), and x_p is where 50 steps of Adam on L_p(z(x)) arrive:
    `descended`. Where x is one number, log β = −log T, "direct" is R itself, on a grid of T, as it
    is or smoothed by a Gaussian in log T: `cheapest_temperatures`.
-3. Steps 1 and 2 are made again without each fold. d_pi is what candidate p decides for row i where
-   it has not seen the fold of the row: `decide_out_of_fold`.
-4. For the rows of a fold the best candidate is the one that is cheapest in the *other* folds. Δ is
-   its mean cost less that of NLL, over all rows, and se its standard error: `difference`.
+3. Steps 1 and 2 are made again without each fold. d_pi is what candidate p decides for sample i
+where
+   it has not seen the fold of the sample: `decide_out_of_fold`.
+4. For the samples of a fold the best candidate is the one that is cheapest in the *other* folds. Δ
+is
+   its mean cost less that of NLL, over all samples, and se its standard error: `difference`.
 5. NLL is kept unless Δ < −safeguard · se. Else the candidate of least cost out of fold is taken, as
-   it was fitted on all rows: `choose`.
-6. The best default decision, the same for all rows, takes its place where it is cheaper out of fold
+   it was fitted on all samples: `choose`.
+6. The best default decision, the same for all samples, takes its place where it is cheaper out of
+fold
    by as many standard errors: `default_decisions`.
 """
 
@@ -42,7 +45,7 @@ from . import DecisionCalibrationWarning
 from .losses import Candidate, Grid, candidates_of
 
 _STEPS = 50
-# Of log β about NLL's: steps of 1 %, up to factors of 20.
+# Of log β about NLL's: steps of 1%, up to factors of 20.
 _GRID = np.linspace(-3, 3, 601)
 _SMOOTHING = (0.0, 0.1, 0.3)
 # Numbers in a tensor of probabilities: it stays in cache.
@@ -62,9 +65,9 @@ class Search(NamedTuple):
     C : ndarray of shape (K, D)
         Costs in the user's unit.
     nll : FittedMap
-        The map of least log loss on all rows.
+        The map of least log loss on all samples.
     refit : callable
-        The map of least log loss on some of the rows.
+        The map of least log loss on some of the samples.
     splits : list of (training rows, test rows)
         One for each fold.
     criterion : str or torch.nn.Module
@@ -101,7 +104,7 @@ class Selection(NamedTuple):
 
 
 class OutOfFold(NamedTuple):
-    """Decisions (1 + P, n), NLL's first, z of NLL (n, K), and the fold of each row (n,)."""
+    """Decisions (1 + P, n), NLL's first, z of NLL (n, K), and the fold of each sample (n,)."""
 
     decisions: Indices
     z: Floats
@@ -134,7 +137,7 @@ def select(search: Search) -> Selection:
 
 
 def default_decisions(search: Search) -> Indices:
-    """The best decision for all rows, (n,), for each fold that of the others."""
+    """The best decision for all samples, (n,), for each fold that of the others."""
     rows = search.rows
     votes = rows.weight[:, None] * rows.frequencies
     d = np.empty(len(rows), dtype=np.intp)
@@ -176,7 +179,7 @@ class RowTensors(NamedTuple):
 
     @classmethod
     def of(cls, rows: CalibrationRows) -> "RowTensors":
-        """The same rows."""
+        """The same samples."""
 
         def last(a):
             return torch.as_tensor(np.ascontiguousarray(np.moveaxis(a, 0, -1)))
@@ -269,11 +272,11 @@ def cheapest_temperatures(search: Search, starts: list[FittedMap], w: NDArray) -
 
 
 def decide_out_of_fold(search: Search, starts: list[FittedMap], x: NDArray) -> OutOfFold:
-    """What NLL and the candidates x (F, 1 + P, p) decide for rows that they have not seen."""
+    """What NLL and the candidates x (F, 1 + P, p) decide for samples that they have not seen."""
     rows, n = search.rows, len(search.rows)
     decisions = np.empty((x.shape[1], n), dtype=np.intp)
     found = OutOfFold(decisions, np.empty(rows.counts.shape), np.empty(n, dtype=np.intp))
-    # the first fit is that on all rows
+    # the first fit is that on all samples
     folds = zip(starts[1:], x[1:], search.splits, strict=True)
     for j, (start, candidates, (_, test)) in enumerate(folds):
         some = rows.take(test)
@@ -297,10 +300,10 @@ def difference(
     """Δ, the mean cost of decisions (n,) less that of NLL's, and se, in the unit of C.
 
     The variance of the mean is that of the paired differences times about 1/n + 1/n_train, and not
-    1/n: fits without one fold or the other share most of their rows and err alike (Nadeau and
-    Bengio 2003). A second variance is added, for expensive mistakes that these rows lack by luck.
-    It is what NLL's probabilities imply, but at most that of one mistake of the worst kind, since
-    more of them would have been seen.
+    1/n: fits without one fold or the other share most of their samples and err alike (Nadeau and
+    Bengio 2003). A second variance is added, for expensive mistakes that these samples lack by
+    luck. It is what NLL's probabilities imply, but at most that of one mistake of the worst kind,
+    since more of them would have been seen.
     """
     w = rows.weight / rows.weight.sum()
     D = C[:, decisions].T - C[:, found.decisions[0]].T  # (n, K)
@@ -339,11 +342,11 @@ def _warn_of_doubt(n_rows: int, nll: float, gain: ConfidenceInterval) -> None:
     """Where a candidate looks better, and could be worse by more than NLL's whole risk."""
     if gain.estimate < 0 and gain.high > nll:
         warnings.warn(
-            f"The {n_rows} calibration rows cannot tell whether calibrating for decisions pays. "
-            f"Out of fold, the best criterion changes the cost of a row by {gain.estimate:.3g} "
-            "compared with the least log loss, but these rows may lack an expensive mistake: 95 % "
-            f"interval {gain.low:.3g} to {gain.high:.3g}. The least log loss costs {nll:.3g} more "
-            "than the best decisions. It is kept; more rows of the classes with expensive "
+            f"The {n_rows} calibration samples cannot tell whether calibrating for decisions pays. "
+            f"Out of fold, the best criterion changes the cost of a sample by {gain.estimate:.3g} "
+            "compared with the least log loss, but these samples may lack an expensive mistake: "
+            f"95% interval {gain.low:.3g} to {gain.high:.3g}. The least log loss costs {nll:.3g} "
+            "more than the best decisions. It is kept; more samples of the classes with expensive "
             "mistakes would tell.",
             DecisionCalibrationWarning,
             stacklevel=7,

@@ -27,15 +27,15 @@ Floor = Literal["uniform", "prior"] | None
 
 
 class Scaling(_BaseCalibrator):
-    """A floor, warnings of calibration rows, predictions; a subclass fills `_fitted`."""
+    """A floor, warnings of calibration samples, predictions; a subclass fills `_fitted`."""
 
     # Only some maps have a floor, and a parameter of that name.
     floor: str | None = None
     # What to do about zeros, and about a search that did not end.
-    _remedies = 'floor="uniform"', "calibrate on more rows"
+    _remedies = 'floor="uniform"', "calibrate on more samples"
 
     def _fitted(self, rows: CalibrationRows) -> FittedMap | StackedMap:
-        """What is fitted on rows of positive weight."""
+        """What is fitted on samples of positive weight."""
         raise NotImplementedError
 
     def _fit_map(self, rows):
@@ -53,7 +53,7 @@ class ShrunkScaling(Scaling):
     """One family of maps, shrunk to the temperature."""
 
     _family: type[Family]
-    _remedies = 'floor="uniform"', "raise shrinkage, or calibrate on more rows"
+    _remedies = 'floor="uniform"', "raise shrinkage, or calibrate on more samples"
 
     def __init__(
         self,
@@ -96,7 +96,7 @@ class PublishedScaling(ShrunkScaling):
     bias_penalty: float | None
     off_diagonal_penalty: float | None = None
     _family: type[VectorMap | MatrixMap]
-    _remedies = 'floor="uniform"', "raise shrinkage or the penalty, or calibrate on more rows"
+    _remedies = 'floor="uniform"', "raise shrinkage or the penalty, or calibrate on more samples"
 
     def _check(self, one_model):
         super()._check(one_model)
@@ -121,10 +121,11 @@ class PublishedScaling(ShrunkScaling):
 class TemperatureScaling(Scaling):
     """Divides the logits by one positive temperature, fitted on label histograms.
 
-    ``u' = u/T``. T minimises the log loss of all labels plus ``½ (log T)²`` for one row's worth of
-    labels: a weak prior, which keeps T finite where labels are separable. The argmax of point
-    predictions never changes. The map sees log-probabilities, so that ``"logits"`` and ``"proba"``
-    give the same model. Probabilities are clipped at 1e-12 first; with a floor they are not.
+    ``u' = u/T``. T minimises the log loss of all labels plus ``½ (log T)²`` for one sample's worth
+    of labels: a weak prior, which keeps T finite where labels are separable. The argmax of point
+    predictions never changes. The method sees log-probabilities, so that ``"logits"`` and
+    ``"proba"`` give the same model. Probabilities are clipped at 1e-12 first; with uniform mixing
+    they are not.
 
     Around an ensemble T acts on each member and is fitted on the mixture. The search starts from
     the best of a grid of temperatures, because such problems have several valleys.
@@ -139,10 +140,10 @@ class TemperatureScaling(Scaling):
         A probability below which no class falls: ``z = (1−e) softmax(u/T) + e π`` with a fitted e.
         π is uniform, or the share of the classes among the labels. It is the remedy for
         classifiers that print zeros: forests, nearest neighbours, naive Bayes, rounded files.
-        Around an ensemble the floor is one more member.
+        Around an ensemble the uniform distribution is one more member.
     cv : int, splitter, list of splits or "holdout", default=None
         How the classifier's out-of-fold predictions are made. None: what a wrapped calibrator says,
-        else 5 folds. An int stratifies by majority vote. "holdout": fit on 80 %, calibrate that
+        else 5 folds. An int stratifies by majority label. "holdout": fit on 80%, calibrate that
         model on the rest, no refit.
     random_state : int, RandomState or None, default=None
         Seed of the holdout split.
@@ -154,9 +155,9 @@ class TemperatureScaling(Scaling):
     temperature_ : float
         T; above 1 where the classifier was overconfident.
     floor_weight_ : float
-        e, where there is a floor.
+        e, the weight of uniform mixing, where there is one.
     floor_ : ndarray of shape (n_classes,)
-        π, where there is a floor.
+        π, the distribution mixed in, where there is one.
     classes_ : ndarray of shape (n_classes,)
         Sorted class names.
     estimator_ : classifier
@@ -165,9 +166,9 @@ class TemperatureScaling(Scaling):
     Warns
     -----
     UserWarning
-        Where labels have probability 0 and there is no floor. Where the labels are separable, so
-        that the prior alone bounds T. Where the weights, which count rows, sum to far less than the
-        number of rows.
+        Where labels have probability 0 and there is no uniform mixing. Where the labels are
+        separable, so that the prior alone bounds T. Where the weights, which count samples, sum to
+        far less than the number of samples.
     ConvergenceWarning
         Where the search for the minimum did not end there, with the remedy.
 
@@ -175,7 +176,7 @@ class TemperatureScaling(Scaling):
     ----------
     Guo, Pleiss, Sun and Weinberger (2017), On calibration of modern neural networks. Zhang,
     Kailkhura and Han (2020), Mix-n-match: ensemble and compositional methods for uncertainty
-    calibration, for a relative of the floor.
+    calibration, for a relative of uniform mixing.
 
     Examples
     --------
@@ -216,7 +217,7 @@ class BiasCorrectedTemperatureScaling(ShrunkScaling):
     floor : {None, "uniform", "prior"}, default=None
         As in `TemperatureScaling`.
     shrinkage : float or None, default=None
-        λ of the penalty ``λ/20 Σ (b/T)²``, in nats for all rows. None: by evidence, as in
+        λ of the penalty ``λ/20 Σ (b/T)²``, in nats for all samples. None: by evidence, as in
         `VectorScaling`. 0: none.
     cv, random_state, verbose
         As in `TemperatureScaling`.
@@ -263,9 +264,9 @@ class OrdinalScaling(ShrunkScaling):
     "classwise": ``u'_k = a u_k + b_k`` of log-probabilities u, where b is shrunk to a line in k.
     It is for any classifier, and holds `TemperatureScaling` and
     `BiasCorrectedTemperatureScaling`. It is the default: over six ordinal problems
-    (``benchmarks/lib/grades.py``) its log loss was .979, .960 and .956 times that of a temperature
-    after 50, 200 and 1,000 rows, its ranked probability score .977, .963 and .960 times. The
-    cumulative form had 1.024, 1.014 and 1.013, and 1.001, .992 and .990.
+    (``benchmarks/lib/grades.py``) its log loss was 0.979, 0.960 and 0.956 times that of a
+    temperature after 50, 200 and 1,000 samples, its ranked probability score 0.977, 0.963 and 0.960
+    times. The cumulative form had 1.024, 1.014 and 1.013, and 1.001, 0.992 and 0.990.
 
     "cumulative": ``logit F'_j = a logit F_j + b``, where F_j is the probability of the classes up
     to j, a > 0, and b is common to all j, so that F' rises with j. It is for models of cumulative
@@ -291,7 +292,7 @@ class OrdinalScaling(ShrunkScaling):
         As in `TemperatureScaling`.
     shrinkage : float or None, default=None
         λ of the penalty, λ/20 times the sum of squares off the line, or ``λ/20 b²``, in nats for
-        all rows. None: by evidence. 0: none.
+        all samples. None: by evidence. 0: none.
     cv, random_state, verbose
         As in `TemperatureScaling`.
 
@@ -366,10 +367,10 @@ class VectorScaling(PublishedScaling):
     """Scales and shifts the logit of each class: ``u' = v∘u + b``.
 
     Scales are shrunk to that of the common temperature, ``v = (1+d)/T``, and shifts to 0, so that
-    few rows do not overfit. The rows decide how much: the map is the average over four strengths,
-    weighted by their evidence. The map depends on a constant added to the logits of a row, so it
-    always sees log-probabilities. This deviates from P1; otherwise ``"logits"`` and ``"proba"``
-    would give two models.
+    few samples do not overfit. The samples decide how much: the map is the average over four
+    strengths, weighted by their evidence. The map depends on a constant added to the logits of a
+    sample, so it always sees log-probabilities. This deviates from P1; otherwise ``"logits"`` and
+    ``"proba"`` would give two models.
 
     Parameters
     ----------
@@ -378,7 +379,8 @@ class VectorScaling(PublishedScaling):
     floor : {None, "uniform", "prior"}, default=None
         As in `TemperatureScaling`.
     shrinkage : float or None, default=None
-        λ of the penalty ``λ/2 (Σ d² + Σ b²/10)``, in nats for all rows. None: by evidence. 0: none.
+        λ of the penalty ``λ/2 (Σ d² + Σ b²/10)``, in nats for all samples. None: by evidence. 0:
+        none.
     bias_penalty : float or None, default=None
         λ_b of P1's penalty ``λ_b mean(b²)``, nats per label, in place of shrinkage.
     cv, random_state, verbose
@@ -509,18 +511,19 @@ class StackedCalibration(Scaling):
     """Mixes scalings of the logits and class frequencies, with weights that were found out of fold.
 
     ``z = Σ_m w_m z_m`` over `TemperatureScaling`, the class frequencies of the labels, which are
-    the same in every row, `BiasCorrectedTemperatureScaling`, `VectorScaling` and, up to 21 classes,
-    `MatrixScaling`. The scalings have a floor each. The weights minimise the log loss of
-    predictions for rows that the maps were not fitted on, a convex problem. A prior of a twentieth
-    of a row favours the temperature where the others are no better. Three classes or more that are
-    said to have an order, by an ordered Categorical or ``classes=[…]``, also have the cumulative
-    form of `OrdinalScaling`; numbers alone may be names, and have not.
+    the same in every sample, `BiasCorrectedTemperatureScaling`, `VectorScaling` and, up to 21
+    classes, `MatrixScaling`. Each scaling has uniform mixing. The weights minimise the log loss of
+    predictions for samples that the maps were not fitted on, a convex problem. A prior of a
+    twentieth of a sample favours the temperature where the others are no better. Three classes or
+    more that are said to have an order, by an ordered Categorical or ``classes=[…]``, also have the
+    cumulative form of `OrdinalScaling`; numbers alone may be names, and have not.
 
-    Rows are dealt to the folds by their votes and predictions, so that their order does not matter.
-    Around an ensemble each member is stacked. Weights count rows, but a row is in one fold. Copies
-    of it may be in several, which favours maps with many parameters: give a weight, not copies.
+    Samples are dealt to the folds by their labels and predictions, so that their order does not
+    matter. Around an ensemble each member is stacked. Weights count samples, but a sample is in one
+    fold. Copies of it may be in several, which favours maps with many parameters: give a weight,
+    not copies.
 
-    Fits: four scalings on all rows, and four on each of the `inner_cv` folds.
+    Fits: four scalings on all samples, and four on each of the `inner_cv` folds.
 
     Parameters
     ----------
@@ -529,7 +532,7 @@ class StackedCalibration(Scaling):
     floor : {"uniform", "prior", None}, default="uniform"
         As in `TemperatureScaling`.
     inner_cv : int, default=5
-        Number of folds for the weights, at least 2; no more than rows with one majority vote.
+        Number of folds for the weights, at least 2; no more than samples with one majority label.
     cv, random_state, verbose
         As in `TemperatureScaling`.
 
@@ -541,12 +544,12 @@ class StackedCalibration(Scaling):
     parameters_ : dict of dicts
         Parameters of the maps, by the names "temperature", "frequencies", "bias_corrected",
         "vector", "matrix", "ordinal". The frequencies are those of a vector scaling whose scales
-        are 0: the intercepts are their logarithms, of counts with one row more, spread over all
+        are 0: the intercepts are their logarithms, of counts with one sample more, spread over all
         classes.
     floor_weight_ : float
-        Weight of the floor in the mixture, where there is a floor.
+        Weight of the distribution mixed in, where there is one.
     floor_ : ndarray of shape (n_classes,)
-        π, where there is a floor.
+        π, the distribution mixed in, where there is one.
     classes_ : ndarray of shape (n_classes,)
         Sorted class names.
     estimator_ : classifier

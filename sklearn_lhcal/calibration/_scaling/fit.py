@@ -3,13 +3,13 @@
     z = (1−e) Σ_s w_s p_s + e π,   p_s = softmax(W u_s + b),   e = σ(η)
 
 over the members s of an ensemble, of which a point prediction has one; π is the floor. A label of
-class k comes from member s with probability r_s = (1−e) w_s p_sk / z_k. Letters: n rows, y the
-share (L,) of each label in the weighted sum of all, n_s = Σ y r_s over the labels of a row, x the
-parameters of the map, with a floor also η, J = ∂u'/∂x as in `maps`. The log loss of a label is
+class k comes from member s with probability r_s = (1−e) w_s p_sk / z_k. Letters: n samples, y the
+share (L,) of each label in the weighted sum of all, n_s = Σ y r_s over the labels of a sample, x
+the parameters of the map, with a floor also η, J = ∂u'/∂x as in `maps`. The log loss of a label is
 
     F = −Σ y log z,   ∂F/∂x = Σ Jᵀ(n_s p_s − Σ y r_s e_k),   ∂F/∂η = Σ y (Σ_s r_s − (1−e))
 
-The weight e of the floor has the prior −.1 (log e + log(1−e)), in nats of one row.
+The weight e of the floor has the prior −0.1 (log e + log(1−e)), in nats of one sample.
 
 1. The temperature, n F(β) + ½ (log β)² with β = 1/T, is least at β. The search begins at the best
    of a grid.
@@ -49,42 +49,42 @@ from .._rows import CalibrationRows
 from .maps import ClassInformation, Family, FittedMap, Information, TemperatureMap, VectorMap
 
 # Standard deviations of scales (over the temperature's) and of biases. A scale of a few per cent is
-# a small correction, of 1 any; ratios of three are as fine as a few hundred rows can tell.
+# a small correction, of 1 any; ratios of three are as fine as a few hundred samples can tell.
 STRENGTHS = ((0.03, 0.1), (0.1, 0.3), (0.3, 1.0))
 # So many nats behind the best, evidence is taken to fall further: over strengths it has one peak,
 # where the loss is quadratic and curved alike in all directions.
 _FAR_BEHIND = 20.0
-# The log β and, with a floor, the η that are tried, on so many rows, more of ensembles, as their
+# The log β and, with a floor, the η that are tried, on so many samples, more of ensembles, as their
 # loss has many valleys.
 _LOG_BETAS = tuple(range(-10, 4))
 _ETAS = (-6.0, -2.0)
 _START_ROWS = 200
 _START_ROWS_OF_MEMBERS = 2_000
 # The most steps; the slope in t at which a search ends, and that above which it has failed. Half
-# the square of the slope is what is left, in nats of a row.
+# the square of the slope is what is left, in nats of a sample.
 _MOST = 2_000
 _TOLERANCE = 1e-7
 _FAILED = 1e-4
-# Weights whose sum is below this share of the rows are hardly meant as numbers of rows.
+# Weights whose sum is below this share of the samples are hardly meant as numbers of samples.
 _FRACTION = 0.1
 _ROWS_AT_A_TIME = 10_000
-# Weight of the prior of the floor, in rows.
+# Weight of the prior of the floor, in samples.
 _FLOOR_PRIOR = 0.1
 # Numbers of a block: it stays in cache.
 _BLOCK = 2**16
-# Logits below the best of a row are no lower: exponentials beyond the range of floats take long.
+# Logits below the best of a sample are no lower: exponentials beyond the range of floats take long.
 _LEAST = -300.0
 
 
 def as_read(rows: CalibrationRows, floor) -> CalibrationRows:
-    """Rows as a map reads them: above a floor small probabilities need no clip, and get none."""
+    """Samples as a map reads them: above a floor small probabilities need no clip, and get none."""
     if floor is None:
         return rows
     return rows.unclipped()
 
 
 def rows_for_fit(rows: CalibrationRows, floor: str | None) -> CalibrationRows:
-    """Rows of positive weight, as a map with this floor reads them."""
+    """Samples of positive weight, as a map with this floor reads them."""
     kept = rows.weight > 0
     rows = replace(as_read(rows, floor), X=None)
     return rows if kept.all() else rows.take(kept)
@@ -100,17 +100,17 @@ def floor_probabilities(floor: str | None, rows: CalibrationRows) -> Floats | No
 
 
 def class_shares(rows: CalibrationRows) -> Floats:
-    """Of the labels, with one row more, spread over all classes."""
+    """Of the labels, with one sample more, spread over all classes."""
     share = rows.weight @ rows.frequencies
     one_more = 1 / rows.n_classes
     return (share + one_more) / (share.sum() + 1)
 
 
 class _Block(NamedTuple):
-    """Some rows with their members one below the other, and the labels of these rows.
+    """Some samples with their members one below the other, and the labels of these samples.
 
     u (m·S, …) as the map reads it, log-weights of the labels' members (L, S), classes k and shares
-    y (L,); the rows of u where their members stand, (L, S), and the entries of u'.ravel() where
+    y (L,); the samples of u where their members stand, (L, S), and the entries of u'.ravel() where
     these have class k.
     """
 
@@ -137,7 +137,7 @@ class LogLoss:
         self.family = family
         self.rows = rows
         self.floor_proba = floor_proba
-        # Nats of a row in those of a label: a prior is one for all rows.
+        # Nats of a sample in those of a label: a prior is one for all samples.
         self.n_rows = float(rows.weight.sum())
         self._blocks = list(_in_blocks(rows, family))
 
@@ -190,7 +190,7 @@ class LogLoss:
         return total.with_one_more(weight * expit(eta) * expit(-eta))
 
     def _prior(self, eta: float) -> tuple[float, float]:
-        """−.1 (log e + log(1−e)) and its derivative, in rows."""
+        """−0.1 (log e + log(1−e)) and its derivative, in samples."""
         if self.floor_proba is None:
             return 0.0, 0.0
         weight = _FLOOR_PRIOR / self.n_rows
@@ -200,7 +200,7 @@ class LogLoss:
         self, block: _Block, x: Floats, eta: float
     ) -> tuple[Floats, Floats, Floats, float]:
         """Z p of the members (m·S, K), Z (m·S,), y r of the labels (L, S), and the value."""
-        # In the order of rows, in which entries of labels are counted.
+        # In the order of samples, in which entries of labels are counted.
         v = np.ascontiguousarray(self.family.mapped(x, block.u))
         v -= row_max(v)[:, None]
         log_p = v.ravel()[block.entry]
@@ -221,7 +221,7 @@ def _sums(at: Indices, a: Floats, size: int) -> Floats:
 
 
 def _in_blocks(rows: CalibrationRows, family: Family) -> Iterator[_Block]:
-    """The rows, some at a time."""
+    """The samples, some at a time."""
     K = rows.n_classes
     S = rows.log_proba[0].size // K
     i, k, y = rows.label_pairs
@@ -235,7 +235,7 @@ def _in_blocks(rows: CalibrationRows, family: Family) -> Iterator[_Block]:
 
 
 class Prior(NamedTuple):
-    """½ Σ d (x − c)², in nats of rows; d is 0 where nothing is known.
+    """½ Σ d (x − c)², in nats of samples; d is 0 where nothing is known.
 
     `is_shrunk` where the strength decides d.
     """
@@ -266,7 +266,7 @@ def fit_temperature(
 
 
 def constant(rows: CalibrationRows, floor_proba: Floats | None) -> FittedMap:
-    """The map that predicts the class frequencies, whatever the row; its floor has no weight."""
+    """The map that predicts the class frequencies, whatever the sample; its floor has no weight."""
     K = rows.n_classes
     x = np.append(np.zeros(K), np.log(class_shares(rows)))
     return FittedMap(VectorMap(K), x, floor_proba)
@@ -297,7 +297,7 @@ def fit_shrunk(
 def fit_penalised(
     family: Family, rows: CalibrationRows, temperature: FittedMap, precision: Floats
 ) -> FittedMap:
-    """The map of least n F + ½ Σ precision x², in nats of rows; it starts at the temperature."""
+    """The map of least n F + ½ Σ precision x², in nats of samples; it starts at the temperature."""
     loss = LogLoss(family, rows, temperature.floor_proba)
     is_shrunk = np.zeros(len(precision), dtype=bool)
     prior = _with_floor(loss, Prior(np.zeros(len(precision)), precision, is_shrunk))
@@ -395,7 +395,7 @@ def _minimised(
 
 
 def _best_of_grid(family: Family, rows: CalibrationRows, floor_proba: Floats | None) -> Floats:
-    """x of the β, and with a floor η, of least loss on a part of the rows."""
+    """x of the β, and with a floor η, of least loss on a part of the samples."""
     most = _START_ROWS_OF_MEMBERS if rows.is_ensemble else _START_ROWS
     some = rows.take(slice(None, None, -(-len(rows) // most)))
     loss = LogLoss(family, some, floor_proba)
@@ -427,8 +427,8 @@ def _warn_of_weights(rows: CalibrationRows) -> None:
     total = rows.weight.sum()
     if total < _FRACTION * n:
         warnings.warn(
-            f"The weights of {n} calibration rows sum to {total:.3g}. Weights count rows, so the "
-            "calibrator is fitted as if there were so few; divide the weights by their mean.",
+            f"The weights of {n} calibration samples sum to {total:.3g}. Weights count samples, so "
+            "the calibrator is fitted as if there were so few; divide the weights by their mean.",
             stacklevel=6,
         )
 
@@ -440,7 +440,7 @@ def _warn_of_zeros(rows: CalibrationRows, remedy: str) -> None:
     n_refuted = int(refuted.any(axis=1).sum())
     if n_refuted:
         warnings.warn(
-            f"{n_refuted} of {len(rows)} calibration rows have labels to which the classifier "
+            f"{n_refuted} of {len(rows)} calibration samples have labels to which the classifier "
             f"gives no probability (below {EPS:g}, where it is clipped), so the loss depends on "
             f"the clip. The remedy is {remedy}.",
             stacklevel=6,
@@ -462,6 +462,6 @@ def _warn_of_separation(rows: CalibrationRows, fitted: FittedMap) -> None:
         warnings.warn(
             "The calibration labels are separable: each is the class that is predicted to be the "
             "most probable. They do not limit the confidence of predictions; only a prior does, "
-            "where there is one. Calibrate on more rows.",
+            "where there is one. Calibrate on more samples.",
             stacklevel=6,
         )

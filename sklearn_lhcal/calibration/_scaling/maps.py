@@ -1,7 +1,7 @@
 """The affine maps of logits u' = W u + b, a family for each shape of W; and a fitted one.
 
 Letters: K classes, u log-probabilities (N, K), x parameters (p,) of a family, J = ∂u'/∂x of shape
-(K, p) for each row, p the probabilities softmax(u').
+(K, p) for each sample, p the probabilities softmax(u').
 
 The Hessian of the log loss in x, `Information`, preconditions a search. With the second derivatives
 d of a prior it is M = H + diag d. By Cholesky M = LLᵀ, and A = L⁻ᵀ makes AᵀMA = 1.
@@ -90,7 +90,7 @@ class Information:
 
 @dataclass(frozen=True)
 class ClassInformation:
-    """An approximate Hessian for a matrix of many classes: a block for each row θ_k of (W, b).
+    """An approximate Hessian for a matrix of many classes: a block for each sample θ_k of (W, b).
 
     H_k = s_k (C + μ_k μ_kᵀ) with the mean μ_k of ũ = (u, 1) under the weights w_k = n p_k (1 − p_k)
     and a covariance C that all classes share.
@@ -98,7 +98,7 @@ class ClassInformation:
     Parameters
     ----------
     s : ndarray of shape (K,)
-        Σ w_k over the rows.
+        Σ w_k over the samples.
     m : ndarray of shape (K, K+1)
         Σ w_k ũ.
     second : ndarray of shape (K+1, K+1)
@@ -136,7 +136,7 @@ class Family(ABC):
 
     @abstractmethod
     def mapped(self, x: Floats, u: Floats) -> Floats:
-        """u' of what was read, up to a constant a row, shape (…, K)."""
+        """u' of what was read, up to a constant a sample, shape (…, K)."""
 
     def best(self, v: Floats) -> Mask:
         """Of u', which classes a surer map would choose, shape (n, K)."""
@@ -160,13 +160,13 @@ class Family(ABC):
 
     @abstractmethod
     def slope(self, x: Floats, u: Floats, a: Floats) -> Floats:
-        """Σ Jᵀa over the rows, shape (p,)."""
+        """Σ Jᵀa over the samples, shape (p,)."""
 
     @abstractmethod
     def information(
         self, x: Floats, u: Floats, p: Floats, n: Floats
     ) -> Information | ClassInformation:
-        """Σ n Jᵀ(diag p − p pᵀ)J over the rows."""
+        """Σ n Jᵀ(diag p − p pᵀ)J over the samples."""
 
 
 class AffineMap(Family):
@@ -269,7 +269,7 @@ class VectorMap(_DiagonalMap):
 
 
 class MatrixMap(AffineMap):
-    """u' = W u + b, x = the rows θ_k of (W, b), so that u'_k = θ_k·ũ with ũ = (u, 1)."""
+    """u' = W u + b, x = the samples θ_k of (W, b), so that u'_k = θ_k·ũ with ũ = (u, 1)."""
 
     def start(self, beta=1.0):
         return np.column_stack([beta * np.eye(self.K), np.zeros(self.K)]).ravel()
@@ -283,7 +283,7 @@ class MatrixMap(AffineMap):
         return {"coef_": W.copy(), "intercept_": b.copy()}
 
     def prior_sd(self, beta, scale, bias):
-        # Off the diagonal the K entries of a row move a logit together as much as the one on it.
+        # Off the diagonal the K entries of a sample move a logit together as much as the one on it.
         W = np.full((self.K, self.K), beta * scale / np.sqrt(self.K))
         np.fill_diagonal(W, beta * scale)
         return np.column_stack([W, np.full(self.K, bias)]).ravel()

@@ -1,7 +1,7 @@
 """Stacking of scaling maps: their mixture, with weights that were found out of fold.
 
 The weights w of z = Σ_m w_m z_m minimise −Σ y log z on the simplex, a convex problem, for labels of
-rows that the maps z_m were not fitted on.
+samples that the maps z_m were not fitted on.
 """
 
 from dataclasses import replace
@@ -30,10 +30,10 @@ from .ordinal import FORMS
 Member = FittedMap | AfterTemperature
 # The most classes of a stack with a matrix: its Hessian is exact up to them.
 _MOST_OF_MATRIX = 21
-# Rows of a fold, and the stack of maps that were fitted without them.
+# Samples of a fold, and the stack of maps that were fitted without them.
 StackFold = tuple[Indices, "StackedMap"]
-# Rows by which the temperature is preferred where the others are no better: few, since the weight
-# that a prior keeps is lost where its map is wrong.
+# Samples by which the temperature is preferred where the others are no better: few, since the
+# weight that a prior keeps is lost where its map is wrong.
 _PSEUDO_ROWS = 0.05
 # The least probability that has a logarithm.
 _TINY = 1e-300
@@ -119,9 +119,9 @@ class StackAtTemperature(NamedTuple):
 def fit_stack(
     rows: CalibrationRows, floor: str | None, n_folds: int, verbose: int = 0
 ) -> tuple[StackedMap, list[StackFold]]:
-    """The stack; and for each fold its rows with a stack of maps that did not see them.
+    """The stack; and for each fold its samples with a stack of maps that did not see them.
 
-    Of too few rows for two folds, all rows with the stack itself.
+    Of too few samples for two folds, all samples with the stack itself.
     """
     maps = _fitted_maps(rows, floor)
     splits = rows.dealt(n_folds)
@@ -143,7 +143,7 @@ def fit_stack(
 
 
 def predicted_out_of_fold(rows: CalibrationRows, folds: list[StackFold]) -> CalibrationRows:
-    """The rows as stacks of maps that did not see them predict them."""
+    """The samples as stacks of maps that did not see them predict them."""
     parts = [stack.distribution(rows.take(test)) for test, stack in folds]
     order = np.argsort(np.concatenate([test for test, _ in folds]))
     return rows.mapped(Distribution.concatenate(parts)[order], None)

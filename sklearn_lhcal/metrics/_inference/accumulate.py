@@ -1,4 +1,4 @@
-"""Metrics from batches of rows, in fixed memory."""
+"""Metrics from batches of samples, in fixed memory."""
 
 import warnings
 from typing import Any, Self
@@ -22,17 +22,17 @@ from .scarce import is_near_end
 class MetricAccumulator:
     """Computes a metric and its interval from batches, for data that is never in memory at once.
 
-    The metric is a mean over rows, or follows from sums over fixed bins: all metrics of this
+    The metric is a mean over samples, or follows from sums over fixed bins: all metrics of this
     package but the kernel and canonical ones, and those with bins by quantiles. The estimate is
-    that of the metric on all rows, whatever the batches. Accumulators of parts of the data can be
-    merged, and pickled.
+    that of the metric on all samples, whatever the batches. Accumulators of parts of the data can
+    be merged, and pickled.
 
     Parameters
     ----------
     metric : callable
         A metric of this package, or `loss_decomposition`.
     n_blocks : int, default=50
-        Blocks of rows for the standard errors of binned metrics, as in `confidence_interval`.
+        Blocks of samples for the standard errors of binned metrics, as in `confidence_interval`.
         Memory grows with it; 1: no standard errors of these.
     **options
         Go to the metric.
@@ -40,14 +40,14 @@ class MetricAccumulator:
     Raises
     ------
     ValueError
-        A metric that needs all rows at once, or options that it refuses.
+        A metric that needs all samples at once, or options that it refuses.
 
     Notes
     -----
-    Rows are independent and raters fixed. The standard error of a mean is exact in any batches. For
-    binned metrics it is the jackknife of `confidence_interval`. Rows go to blocks in turn as they
-    come, so that merging deals them anew. What depends on groups or raters needs all rows at once,
-    in `confidence_interval`.
+    Samples are independent and raters fixed. The standard error of a mean is exact in any batches.
+    For binned metrics it is the jackknife of `confidence_interval`. Samples go to blocks in turn as
+    they come, so that merging deals them anew. What depends on groups or raters needs all samples
+    at once, in `confidence_interval`.
 
     Examples
     --------
@@ -73,7 +73,7 @@ class MetricAccumulator:
     def __init__(self, metric: MetricFunction, *, n_blocks: int = 50, **options: Any) -> None:
         if options.pop("raters", "fixed") != "fixed":
             raise ValueError(
-                "Batches give no interval for new raters; use confidence_interval with all rows."
+                "Batches give no interval for new raters; use confidence_interval with all samples."
             )
         self.metric, self.options = unwrapped(metric, options)
         self.n_blocks = n_blocks
@@ -81,23 +81,23 @@ class MetricAccumulator:
         if bound is None or not (bound.is_mean or isinstance(bound.tags, LossOverBins)):
             name = getattr(self.metric, "__name__", repr(self.metric))
             raise ValueError(
-                f"{name} needs all rows at once: it is no mean over rows, and does not follow from "
-                "sums over bins."
+                f"{name} needs all samples at once: it is not a mean over samples, and does not "
+                "follow from sums over bins."
             )
         if bound.options.get("strategy", "uniform") != "uniform":
             raise ValueError(
-                "Bins by quantiles need all rows at once; pass the edges of the bins as n_bins."
+                "Bins by quantiles need all samples at once; pass the edges of the bins as n_bins."
             )
-        # a row of the first batch, which knows the classes and the kind of labels
+        # a sample of the first batch, which knows the classes and the kind of labels
         self._first: Rows | None = None
-        # rows in each block
+        # samples in each block
         self._sizes = np.zeros(n_blocks, np.int64)
         self._moments = _Moments()
         self._bins: BinSums | None = None
 
     @property
     def n_rows(self) -> int:
-        """How many rows it has seen that count."""
+        """How many samples it has seen that count."""
         return int(self._sizes.sum())
 
     @property
@@ -121,12 +121,12 @@ class MetricAccumulator:
         ------
         ValueError
             Batches with different numbers of classes, or counts after `KnownProbabilities`; groups,
-            or `Annotations` in a corrected metric, which need all rows at once.
+            or `Annotations` in a bias-corrected metric, which need all samples at once.
         """
         if groups is not None:
             raise ValueError(
-                "Batches take rows as independent; use confidence_interval with groups and all "
-                "rows at once."
+                "Batches take samples as independent; use confidence_interval with groups and all "
+                "samples at once."
             )
         if sample_weight is not None:
             w = as_floats(sample_weight, "sample_weight")
@@ -149,7 +149,7 @@ class MetricAccumulator:
         return self
 
     def _fitting(self, rows: Rows) -> Rows:
-        """The rows in the order of the first batch, with the weights as they came."""
+        """The samples in the order of the first batch, with the weights as given."""
         if self._first is not None:
             rows = rows.in_order(self._first.classes, "the first")
             self._check_kind(rows)
@@ -202,10 +202,10 @@ class MetricAccumulator:
 
     @checked
     def result(self, confidence_level: float = 0.95) -> ConfidenceInterval | LossDecomposition:
-        """The metric of all rows so far, and its interval; its ends are NaN for fewer than two.
+        """The metric of all samples so far, and its interval; its ends are NaN for fewer than two.
 
         Of `loss_decomposition`, all its parts. The standard error is of the signed square where the
-        metric is a signed root. NaN with an UndefinedMetricWarning where no row counts.
+        metric is a signed root. NaN with an UndefinedMetricWarning where no sample counts.
         """
         metric = self._bound
         if self._first is None:
@@ -225,7 +225,7 @@ class MetricAccumulator:
         limits = metric.tags.limits
         if isinstance(limits, tuple) and is_near_end(estimate, self.n_rows, limits):
             warnings.warn(
-                "Few samples speak: use confidence_interval with all rows at once.",
+                "Few samples speak: use confidence_interval with all samples at once.",
                 UserWarning,
                 stacklevel=2,
             )

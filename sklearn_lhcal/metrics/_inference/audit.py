@@ -66,7 +66,7 @@ class SubgroupAudit(NamedTuple):
     Attributes
     ----------
     frame : pandas.DataFrame
-        One row for each subgroup and class, which are its index. Its columns are
+        One sample for each subgroup and class, which are its index. Its columns are
 
         - n : samples of the subgroup
         - estimate : weighted mean of ``z − μ̂``, positive where the model predicts the class too
@@ -83,7 +83,7 @@ class SubgroupAudit(NamedTuple):
     p_value : float
         Of the hypothesis that the predictions are calibrated in all subgroups.
     worst : tuple
-        The subgroup and the class that stand out most: ``frame.loc[worst]`` is their row.
+        The subgroup and the class that stand out most: ``frame.loc[worst]`` is their sample.
     left_out : dict of str to int
         Size of each subgroup that is smaller than `min_rows`.
     confidence_level : float
@@ -110,7 +110,7 @@ class SubgroupAudit(NamedTuple):
 
 
 def _outstanding(frame: Any) -> Any:
-    """The row of the worst class of each subgroup, from the worst subgroup on.
+    """The sample of the worst class of each subgroup, from the worst subgroup on.
 
     Of classes that stand out alike the last, as the second of two.
     """
@@ -274,7 +274,8 @@ def _null(rows: Rows, M: Floats, sums_of: Callable) -> tuple[Floats, Floats, Flo
     rho, of_row = _correlations(rows, M > 0)
     v = rows.z * (1 - rows.z)
     n = rows.n[:, None]
-    # Σ_i M_gi² z_ik (1 − z_ik) (1/n_i + (1 − 1/n_i) ρ), with ρ of the subgroup, or that of the row
+    # Σ_i M_gi² z_ik (1 − z_ik) (1/n_i + (1 − 1/n_i) ρ), with ρ of the subgroup, or that of the
+    # sample
     one, pair = M**2 @ (v / n), v * (1 - 1 / n)
     V = one + rho[:, None] * (M**2 @ pair)
     V_drawn = one + M**2 @ (of_row[:, None] * pair)
@@ -291,9 +292,9 @@ def _sums(M: Floats, rows: Rows, n_draws: int, generator, draw: Draw) -> Floats:
 
 
 def _correlations(rows: Rows, members: Mask) -> tuple[Floats, Floats]:
-    """ρ̂ of each subgroup, (G,), and of rows, (n,), which have the mean of their subgroups.
+    """ρ̂ of each subgroup, (G,), and of samples, (n,), which have the mean of their subgroups.
 
-    Where few samples have two raters, that of all rows counts too.
+    Where few samples have two raters, that of all samples counts too.
     """
     common = correlation(rows)
     rho = np.empty(len(members))
@@ -369,7 +370,7 @@ def _read_columns(subgroups: Any, n: int) -> dict[str, NDArray]:
 
 
 def _named(subgroups: Any) -> dict:
-    """The columns by name, as they came."""
+    """The columns by name, as given."""
     if isinstance(subgroups, Mapping):
         return dict(subgroups)
     if hasattr(subgroups, "columns"):

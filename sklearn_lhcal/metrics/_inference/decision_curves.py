@@ -26,7 +26,7 @@ class DecisionCurve(NamedTuple):
         Net benefit, or how much it is above that of the reference.
     interval : ndarray of shape (n_thresholds, 2)
     treat_all : ndarray of shape (n_thresholds,)
-        Net benefit of acting on every row.
+        Net benefit of acting on every sample.
     class_name : object
         The class that calls for acting.
     """
@@ -60,10 +60,10 @@ def decision_curve(
     prediction : array-like of shape (n_samples, n_classes) or (n_samples,), or Distribution
         Class probabilities.
     reference : prediction or "all", optional
-        What is compared with: another prediction for the same rows, or "all", to act on every row.
-        None: nothing; the net benefit of acting on none is 0.
+        What is compared with: another prediction for the same samples, or "all", to act on every
+        sample. None: nothing; the net benefit of acting on none is 0.
     thresholds : array-like of shape (n_thresholds,), optional
-        Ascending probabilities below 1. None: .01, .02, …, .99.
+        Ascending probabilities below 1. None: 0.01, 0.02, …, 0.99.
     class_index : int or class name, optional
         The class that calls for acting; None: the second of two.
     sample_weight, groups, raters, confidence_level
@@ -76,8 +76,8 @@ def decision_curve(
     Raises
     ------
     ValueError
-        Thresholds outside [0, 1) or not ascending, an unknown class, fewer than two rows or groups,
-        and whatever `net_benefit` and `confidence_interval` refuse.
+        Thresholds outside [0, 1) or not ascending, an unknown class, fewer than two samples or
+        groups, and whatever `net_benefit` and `confidence_interval` refuse.
 
     See Also
     --------
@@ -113,7 +113,7 @@ def decision_curve(
 
 def _acts(rows: Rows, k: int, t: Floats) -> NDArray[np.int8]:
     """1{p_i ≥ t}, shape (n, n_thresholds)."""
-    # 1 − .9 is below .1, and .7 in float32 below .7
+    # 1 − 0.9 is below 0.1, and 0.7 in float32 below 0.7
     return (rows.z[:, [k]] >= t - below(t, t)).astype(np.int8)
 
 
@@ -175,7 +175,7 @@ def cost_curve(
     Raises
     ------
     ValueError
-        More than two classes, fewer than two rows or groups, and whatever `confidence_interval`
+        More than two classes, fewer than two samples or groups, and whatever `confidence_interval`
         refuses.
 
     Examples

@@ -25,11 +25,11 @@ class GainCurve(NamedTuple):
     Attributes
     ----------
     bin_counts : ndarray of shape (B,)
-        Number of rows.
+        Number of samples.
     interval : ndarray of shape (B, 2)
         For the mean gain; NaN in bins of fewer than three raters where these are random.
     mean_gain, mean_uncertainty : ndarray of shape (B,)
-        Means over the rows of the bin.
+        Means over the samples of the bin.
     mean_calibrated : ndarray of shape (B,) or None
     """
 
@@ -66,14 +66,14 @@ def gain_curve(
     calibrated : array-like of shape (n_samples,), optional
         The calibrated estimate.
     groups : array-like of shape (n_samples,), optional
-        Rows of one group (one patient, say) are dependent: intervals take them together.
+        Samples of one group (one patient, say) are dependent: intervals take them together.
     raters : {"random", "fixed"}, optional
         Whether intervals are for new raters, which needs `Annotations`, or for these. None:
         "random" with `Annotations`, "fixed" with all else.
     n_bins : int or array-like of shape (n_edges,), default=20
         Number of bins, or their edges.
     strategy : {"uniform", "quantile"}, default="quantile"
-        Bins of equal width on [0, 1], or with equal numbers of rows.
+        Bins of equal width on [0, 1], or with equal numbers of samples.
     confidence_level : float, default=0.95
         Level of the intervals.
 
@@ -84,7 +84,7 @@ def gain_curve(
     Raises
     ------
     ValueError
-        `confidence_level` outside (0, 1), lengths that differ, pandas objects whose rows are in
+        `confidence_level` outside (0, 1), lengths that differ, pandas objects whose samples are in
         different orders; fewer than three raters where they are random, or labels without raters.
 
     Warns
@@ -110,7 +110,7 @@ def gain_curve(
     mean_e, mean_g = (means[0] for means in sums.means())
     groups = read_groups(groups, len(g))
     unit = row_units(groups, len(g))
-    # rows or groups in each bin
+    # samples or groups in each bin
     bins = np.unique(unit * B + index) % B
     units = np.bincount(bins, minlength=B)
     spread = squares(g - mean_g[index], unit, index, B)

@@ -1,7 +1,8 @@
-"""Confidence intervals for any metric, by leaving out blocks of rows, of raters and of ratings.
+"""Confidence intervals for any metric, by leaving out blocks of samples, of raters and of labels.
 
-A bootstrap that resamples rows is invalid for corrected binned metrics and for kernel metrics:
-repeated rows undo the correction and lie at distance 0 of each other. One that resamples raters is
+A bootstrap that resamples samples is invalid for bias-corrected binned metrics and for kernel
+metrics: repeated samples undo the correction and lie at distance 0 of each other. One that
+resamples raters is
 too: a repeated rater agrees with himself. For risks there is a bound that needs no spread."""
 
 import warnings
@@ -40,7 +41,7 @@ class ConfidenceInterval(_Ends):
     Attributes
     ----------
     estimate : float
-        The metric on all rows.
+        The metric on all samples.
     low, high : float
         Ends of the interval.
     standard_error : float
@@ -98,39 +99,39 @@ def confidence_interval(
     random_state: Seed = None,
     **options: Any,
 ) -> ConfidenceInterval:
-    """Confidence interval of a metric by the jackknife, over rows or over rows and raters.
+    """Confidence interval of a metric by the jackknife, over samples or over samples and raters.
 
-    Rows, or groups of rows, are dealt to blocks at random. The metric is computed without each
-    block, and Student's interval follows from the variance of these values (Busing, Meijer and van
-    der Leeden 1999, for blocks of unequal size). With `Annotations` raters are left out too, one by
-    one, and blocks of single ratings. The interval then holds for new rows and new raters. An error
-    that is the signed root of a loss gets the roots of that loss's interval, since the root itself
-    is far from normal near 0.
+    Samples, or groups of samples, are dealt to blocks at random. The metric is computed without
+    each block, and Student's interval follows from the variance of these values (Busing, Meijer and
+    van der Leeden 1999, for blocks of unequal size). With `Annotations` raters are left out too,
+    one by one, and blocks of single labels. The interval then holds for new samples and new raters.
+    An error that is the signed root of a loss gets the roots of that loss's interval, since the
+    root itself is far from normal near 0.
 
     Parameters
     ----------
     metric : callable
-        ``metric(y, prediction, **options)``, a mean over rows or nearly so, such as all metrics of
-        this package.
+        ``metric(y, prediction, **options)``, a mean over samples or nearly so, such as all metrics
+        of this package.
     y : label histogram of shape (n_samples, n_classes)
         Anything that the metric takes and whose rows can be indexed.
     prediction : array-like of shape (n_samples, ...), Distribution or None
     sample_weight : array-like of shape (n_samples,), optional
         Goes to the metric.
     groups : array-like of shape (n_samples,), optional
-        Rows of one group (one patient, say) may depend on each other. They go to one block. Metrics
-        of this package that are corrected for sampling leave their pairs out of the correction, as
-        with ``groups=`` of their own. Groups are independent.
+        Samples of one group (one patient, say) may depend on each other. They go to one block.
+        Metrics of this package that are corrected for sampling leave their pairs out of the
+        correction, as with ``groups=`` of their own. Groups are independent.
     raters : {"random", "fixed"}, optional
-        "random": the raters are a sample, and the interval is for new raters and rows, which needs
-        `Annotations` with three raters or more. "fixed": it is for these raters and new rows. None:
-        "random" with `Annotations`, "fixed" with all else. **Counts do not say who spoke**: their
-        interval holds for new raters only where each row has raters of its own. Where the same few
-        read many rows it is too narrow.
+        "random": the raters are a sample, and the interval is for new raters and samples, which
+        needs `Annotations` with three raters or more. "fixed": it is for these raters and new
+        samples. None: "random" with `Annotations`, "fixed" with all else. **Counts do not say who
+        spoke**: their interval holds for new raters only where each sample has raters of its own.
+        Where the same few read many samples it is too narrow.
     confidence_level : float, default=0.95
     n_blocks : int, default=50
-        Most blocks of rows and of ratings; fewer where there are fewer groups. Up to 50 raters are
-        left out one by one, more in blocks.
+        Most blocks of samples and of labels; fewer where there are fewer groups. Up to 50 raters
+        are left out one by one, more in blocks.
     random_state : int, RandomState instance or None, default=None
         Decides the blocks.
     **options
@@ -145,10 +146,11 @@ def confidence_interval(
     Raises
     ------
     ValueError
-        Fewer than two rows or groups that count, missing groups, a confidence_level outside (0, 1),
-        lengths that differ, a metric that returns several numbers, fewer than three raters where
-        they are random, or labels without raters; raters one of whom reads nearly every row that
-        has labels enough, so that hardly any is left without (``raters="fixed"`` is the remedy).
+        Fewer than two samples or groups that count, missing groups, a confidence_level outside (0,
+        1), lengths that differ, a metric that returns several numbers, fewer than three raters
+        where they are random, or labels without raters; raters one of whom reads nearly every
+        sample that has labels enough, so that hardly any is left without (``raters="fixed"`` is the
+        remedy).
 
     Warns
     -----
@@ -163,17 +165,19 @@ def confidence_interval(
     -----
     With fixed raters, Student's t has one degree of freedom less than there are blocks, or groups
     where these are fewer; of unequal blocks as many as are worth them, ``(Σ_b v_b)²/Σ_b v_b² − 1``
-    with v_b the sum of squares of the weights of the groups in a block. Rows that do not count, for
-    lack of weight or of raters, are no units. Ten groups may still cover too rarely. From 50 groups
-    of alike rows on, 90 % intervals covered .91 or more in ``benchmarks/coverage.py groups``.
+    with v_b the sum of squares of the weights of the groups in a block. Samples that do not count,
+    for lack of weight or of raters, are no units. Ten groups may still cover too rarely. From 50
+    groups of alike samples on, 90% intervals covered 0.91 or more in ``benchmarks/coverage.py
+    groups``.
 
     A mean of terms in a known range [a, b], such as accuracy or the expected squared loss, near one
     of its ends has the endpoint interval. Its ends are quantiles of ``(Σ_g D_g S_g + D_0 w̄ e) /
-    (Σ_g D_g W_g + D_0 w̄)``, with W_g the weight of group or row g and S_g the sum of its weighted
-    terms, D drawn from Exp(1), e = b for the upper end and a for the lower one (Gaffke 2005). It is
-    Clopper and Pearson's for terms 0 and 1 of independent rows; otherwise its coverage is
-    simulated, no proof is known. It is used where the mean lies within 10/n of the range from an
-    end, n the units' worth, and fewer than ten units lie further than 22 % of it from there.
+    (Σ_g D_g W_g + D_0 w̄)``, with W_g the weight of group or sample g and S_g the sum of its
+    weighted terms, D drawn from Exp(1), e = b for the upper end and a for the lower one (Gaffke
+    2005). It is Clopper and Pearson's for terms 0 and 1 of independent samples; otherwise its
+    coverage is simulated, no proof is known. It is used where the mean lies within 10/n of the
+    range from an end, n the units' worth, and fewer than ten units lie further than 22% of it from
+    there.
 
     Other metrics need labels other than the predicted one, and those on which all agree. Where
     fewer than ten samples have either, the jackknife's interval is widened. Such labels are as
@@ -185,13 +189,13 @@ def confidence_interval(
     depend on each other. ``benchmarks/coverage.py edges`` measures coverage, see
     the validation page. `paired_difference` has no such ends.
 
-    With random raters the variance is ``rows + max(raters − cells, 0)``. The jackknife over ratings
+    With random raters the variance is ``rows + max(raters − cells, 0)``. The jackknife over labels
     measures what both others count. Degrees of freedom follow Satterthwaite; they are 2 at least.
     Those of the raters count where the excess is above 0. They always count where raters may look
     alike by chance: where their shares c of the data are worth fewer than 4.5 raters of equal
-    shares, by ``(Σ_r c_r)²/Σ_r c_r²`` (Kish 1965). Raters, and rows, are taken as exchangeable; the
-    design may be incomplete.
-    ``benchmarks/coverage.py readers`` measures coverage; the guide has its table.
+    shares, by ``(Σ_r c_r)²/Σ_r c_r²`` (Kish 1965). Raters, and samples, are taken as exchangeable;
+    the design may be incomplete. ``benchmarks/coverage.py readers`` measures coverage; the guide
+    has its table.
 
     References
     ----------
@@ -209,7 +213,7 @@ def confidence_interval(
     >>> interval.low < interval.estimate < interval.high
     True
 
-    Five readers of 100 rows, the first of whom says 1 more often:
+    Five readers of 100 samples, the first of whom says 1 more often:
 
     >>> import numpy as np
     >>> from sklearn_lhcal.label_histogram import Annotations
@@ -243,7 +247,7 @@ def paired_difference(
     random_state: Seed = None,
     **options: Any,
 ) -> ConfidenceInterval:
-    """Difference of a metric between two predictions for the same rows, with its interval.
+    """Difference of a metric between two predictions for the same samples, with its interval.
 
     ``metric(y, prediction) − metric(y, reference)``, by the same jackknife as
     `confidence_interval`. What both predictions share cancels, so that the interval is narrower
@@ -424,9 +428,9 @@ def interval_over_splits(
     values : array-like of shape (n_splits,)
         A metric, or the difference of two, of each split.
     test_fraction : float, optional
-        Share of the rows that is tested in each split, where splits are drawn from the same rows:
-        the variance is ``s² (1/S + q/(1 − q))``, as splits share rows (Nadeau and Bengio 2003).
-        None: splits are independent.
+        Share of the samples that is tested in each split, where splits are drawn from the same
+        samples: the variance is ``s² (1/S + q/(1 − q))``, as splits share samples (Nadeau and
+        Bengio 2003). None: splits are independent.
     confidence_level : float, default=0.95
 
     Returns
@@ -478,11 +482,11 @@ def risk_bound(
     """Interval for the risk of decisions that holds for any distribution of the costs, from their
     range alone.
 
-    Where a rare mistake is very expensive, the rows at hand may show none. Intervals that are made
-    of the spread of their costs are then far too short. These intervals hold at every sample size.
-    They are wide for that reason.
+    Where a rare mistake is very expensive, the samples at hand may show none. Intervals that are
+    made of the spread of their costs are then far too short. These intervals hold at every sample
+    size. They are wide for that reason.
 
-    - ``"hoeffding"``: ``R ± Δ·sqrt(log(2/δ)/(2n))``, Δ the largest less the least cost, δ = 1 −
+    - ``"hoeffding"``: ``R ± Δ·sqrt(log(2/δ)/(2n))``, Δ the largest minus the least cost, δ = 1 −
       confidence_level.
     - ``"empirical_bernstein"``: ``R ± [sqrt(2V·log(4/δ)/n) + 7Δ·log(4/δ)/(3(n−1))]`` with V the
       variance of the costs: shorter where that is small, and n is not.
@@ -490,15 +494,15 @@ def risk_bound(
     Parameters
     ----------
     y, decisions, cost_matrix
-        As in `decision_risk`. Rows, or groups, must be independent, and the decisions not chosen on
-        them. Readers who read several rows are taken as fixed. Rows count alike: there are no
-        weights, which the promise would not survive where they depend on the rows.
+        As in `decision_risk`. Samples, or groups, must be independent, and the decisions not chosen
+        on them. Readers who read several samples are taken as fixed. Samples count alike: there are
+        no weights, which the guarantee would not survive where they depend on the samples.
     method : {"hoeffding", "empirical_bernstein"}, default="hoeffding"
         Which of the two.
     groups : array-like of shape (n_samples,), optional
-        Rows of one group (one patient, say) may depend on each other. A group is one cost then, the
-        mean of its rows, and n the number of groups. The risk is that of a row drawn from a new
-        group: groups count alike, however many rows they have.
+        Samples of one group (one patient, say) may depend on each other. A group is one cost then,
+        the mean of its samples, and n the number of groups. The risk is that of a sample drawn from
+        a new group: groups count alike, however many samples they have.
     confidence_level : float, default=0.95
         The interval holds the risk with at least this probability.
 
@@ -511,8 +515,8 @@ def risk_bound(
     Raises
     ------
     ValueError
-        An unknown method, a level outside (0, 1), missing groups, fewer than two rows or groups for
-        the empirical Bernstein bound.
+        An unknown method, a level outside (0, 1), missing groups, fewer than two samples or groups
+        for the empirical Bernstein bound.
 
     References
     ----------
@@ -538,7 +542,7 @@ def risk_bound(
     else:
         if n < 2:
             raise ValueError(
-                "The empirical Bernstein bound needs two rows or groups; use method='hoeffding'."
+                "The empirical Bernstein bound needs two samples or groups; use method='hoeffding'."
             )
         log = np.log(4 / delta)
         reach = np.sqrt(2 * cost.var(ddof=1) * log / n) + 7 * width * log / (3 * (n - 1))

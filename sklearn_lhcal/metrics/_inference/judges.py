@@ -1,7 +1,7 @@
 """Two judges of the same samples: who is better, and whether they err together.
 
 Letters: Q class probabilities of people, x what a judge says, as points where classes have a
-distance; μ̂ class frequencies of n labels of a row.
+distance; μ̂ class frequencies of n labels of a sample.
 """
 
 from collections.abc import Callable
@@ -20,7 +20,7 @@ from .statistic import MeanStatistic
 def difference_of(
     terms: Callable, one: Rows, other: Rows, design: Design, confidence_level: float
 ) -> ConfidenceInterval:
-    """The interval of the difference of a mean between two judges' rows."""
+    """The interval of the difference of a mean between two judges' samples."""
     first, second = (
         MeanStatistic(lambda rows, _: terms(rows), judge, least_raters=2).replicates(design)
         for judge in (one, other)
@@ -33,7 +33,7 @@ def difference_of(
 def correlation_of(
     B: Floats | None, one: Rows, other: Rows, design: Design, confidence_level: float
 ) -> ConfidenceInterval:
-    """The interval of ``E⟨x − Q, x′ − Q⟩ / √(E‖x − Q‖² E‖x′ − Q‖²)``, of two judges' rows."""
+    """The interval of ``E⟨x − Q, x′ − Q⟩ / √(E‖x − Q‖² E‖x′ − Q‖²)``, of two judges' samples."""
 
     def terms(rows: Rows, at: Indices):
         # of ⟨x − μ̂, x′ − μ̂⟩ the variance of μ̂ is taken off, Eq. (9) of P1

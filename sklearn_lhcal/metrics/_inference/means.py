@@ -1,7 +1,7 @@
-"""Means over rows with a variance of their own: what curves are made of.
+"""Means over samples with a variance of their own: what curves are made of.
 
 A curve has the variance of its means over rows in closed form. The jackknives over raters and cells
-add what raters who read several rows share.
+add what raters who read several samples share.
 """
 
 from collections.abc import Callable
@@ -37,7 +37,7 @@ def mean_and_spread(values: Floats, w: Floats, groups: NDArray | None) -> tuple[
     np.add.at(sums, unit, residual)
     G = len(sums)
     if G < 2:
-        raise ValueError("An interval needs two rows or groups at least.")
+        raise ValueError("An interval needs two samples or groups at least.")
     return mean, G / (G - 1) * (sums**2).sum(axis=0), G - 1.0
 
 
@@ -65,8 +65,8 @@ def spread_over_raters(
 ) -> Spread:
     """The variance of means over rows and raters, from that over rows; `terms` of `MeanStatistic`.
 
-    The degrees of freedom are no fewer than those of rows or of raters, whichever are fewer: a bin
-    may hold so few rows that V_row is too small by chance, and V_rat − V_cell with it.
+    The degrees of freedom are no fewer than those of samples or of raters, whichever are fewer: a
+    bin may hold so few samples that V_row is too small by chance, and V_rat − V_cell with it.
     """
     mean = MeanStatistic(terms, rows, least_raters=least_raters)
     without_raters = mean.without_ratings(panel.blocks)
@@ -94,10 +94,10 @@ def intervals_of_means(
     raters: str | None,
     confidence_level: float,
 ) -> tuple[Floats, Floats]:
-    """Weighted means over rows, (m,), and Student's intervals of them, (m, 2).
+    """Weighted means over samples, (m,), and Student's intervals of them, (m, 2).
 
-    ``values(part, at)`` are of shape (n, m), of rows that have the numbers `at`; they may have lost
-    labels.
+    ``values(part, at)`` are of shape (n, m), of samples that have the numbers `at`; they may have
+    lost labels.
     """
     w = rows.weight / rows.weight.sum()
     mean, V, df = mean_and_spread(values(rows, np.arange(len(rows))), w, rows.groups)

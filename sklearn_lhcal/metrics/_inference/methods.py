@@ -105,7 +105,8 @@ def evaluate_methods(
         and loss and calibration error of the predicted disagreement. Where each sample has one
         label, those that one label allows.
     reference : str, optional
-        A method. The other rows are then their paired differences to it, see `paired_difference`.
+        A method. The other samples are then their paired differences to it, see
+        `paired_difference`.
     sample_weight, groups, random_state
         As in `confidence_interval`.
     **options

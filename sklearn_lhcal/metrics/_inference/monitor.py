@@ -71,7 +71,7 @@ class CalibrationMonitor:
       That holds for labels that arrive late, too: keep the order of the predictions.
     - Whether a sample is labelled depends on its prediction and on earlier samples only; for the
       disagreement, also whether it gets two labels. Samples without labels do not count.
-    - How many labels a sample has may depend on its features, never on its labels. Where a
+    - How many labels per sample has may depend on its features, never on its labels. Where a
       third rater is asked because two disagree, give the first two labels of each sample.
     - Given the past, the mean of each residual is within the tolerance of 0. For the class means,
       the labels of one sample may depend on each other in any way.
@@ -269,7 +269,7 @@ class CalibrationMonitor:
         return self
 
     def _fitting(self, rows: Rows) -> Rows:
-        """The rows in the order of the classes of the first update."""
+        """The samples in the order of the classes of the first update."""
         if self._means is None:
             return rows
         rows = rows.in_order(self._classes, "the first one")
@@ -312,7 +312,7 @@ def _residuals(rows: Rows) -> Floats:
 
 
 def _pair_residuals(rows: Rows) -> Floats:
-    """Observed less predicted disagreement of rows with two raters or more, shape (n, 1)."""
+    """Observed less predicted disagreement of samples with two raters or more, shape (n, 1)."""
     return pair_rates(rows) - rows.distribution.disagreement()[:, None]
 
 

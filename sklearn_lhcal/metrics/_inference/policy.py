@@ -17,7 +17,7 @@ from .means import mean_and_spread, spread_over_raters, student_ends, told_panel
 from .raters import random_raters
 from .replay import Rules, mean_costs, replay
 
-# parts of the rows, of which each gets the number and the threshold that are best on the others
+# parts of the samples, of which each gets the number and the threshold that are best on the others
 _FOLDS = 5
 _NAMES = ["optimal stopping", "best fixed number", "entropy, best threshold"]
 
@@ -34,15 +34,15 @@ class PolicyCurve(NamedTuple):
         The rules: optimal stopping, the best fixed number of labels, and the best threshold of the
         entropy.
     total_cost : ndarray of shape (3, n_prices)
-        Of decision and labels, mean over rows.
+        Of decision and labels, mean over samples.
     interval : ndarray of shape (3, n_prices, 2)
     difference : ndarray of shape (3, n_prices)
         Total cost less that of the first rule.
     difference_interval : ndarray of shape (3, n_prices, 2)
     n_labels : ndarray of shape (3, n_prices)
-        Mean number of labels of a row.
+        Mean number of labels of a sample.
     fixed_cost : ndarray of shape (horizon + 1, n_prices)
-        Total cost of 0, 1, … labels for every row.
+        Total cost of 0, 1, … labels for every sample.
     """
 
     prices: Floats
@@ -72,27 +72,27 @@ def policy_curve(
 ) -> PolicyCurve:
     """Costs of labels and decisions together against the cost of a label, with intervals.
 
-    The labels of rows with several raters are replayed: some are drawn in random order, as far as
-    a rule asks for them, and the others are the truth.
+    The labels of samples with several raters are replayed: some are drawn in random order, as far
+    as a rule asks for them, and the others are the truth.
 
     Parameters
     ----------
     y : label histogram of shape (n_samples, n_classes)
-        Anything `check_counts` takes; rows with more than `horizon` raters count.
+        Anything `check_counts` takes; samples with more than `horizon` raters count.
     prediction : Distribution, or array-like of shape (n_samples, n_classes)
     cost_matrix : array-like or frame of shape (n_classes, n_decisions)
-        As in `bayes_decision`, also one a row.
+        As in `bayes_decision`, also one per sample.
     prices : array-like of shape (n_prices,), optional
-        Costs of a label, ascending. None: 25 from 0 to what one label is worth to one row in
+        Costs of a label, ascending. None: 25 from 0 to what one label is worth to one sample in
         twenty.
     horizon : int, default=4
         Most labels that a rule may ask for.
     n_replays : int, default=20
-        Orders of the labels that are drawn for each row.
+        Orders of the labels that are drawn for each sample.
     sample_weight, groups, raters, confidence_level
         As in `confidence_interval`.
     random_state : int, RandomState instance or None, default=None
-        Decides which labels are drawn, and which rows are tuned on together.
+        Decides which labels are drawn, and which samples are tuned on together.
 
     Returns
     -------
@@ -101,11 +101,11 @@ def policy_curve(
     Raises
     ------
     ValueError
-        No row with more than `horizon` raters, prices that are negative or not ascending, costs
-        of another number of rows, a distribution to which one label is worth nothing where
+        No sample with more than `horizon` raters, prices that are negative or not ascending, costs
+        of another number of samples, a distribution to which one label is worth nothing where
         `prices` is None, and whatever `label_policy` and `check_counts` refuse. Where raters
         are random: labels without raters, fewer than three raters, and a rater without whom no
-        row has more than `horizon` labels.
+        sample has more than `horizon` labels.
 
     Warns
     -----
@@ -131,8 +131,8 @@ def policy_curve(
     used = np.flatnonzero(rows.contributes(horizon + 1))
     if not used.size:
         raise ValueError(
-            f"No row of y with a positive weight has more than {horizon} raters: give a "
-            "smaller horizon, or rows with more labels."
+            f"No sample of y with a positive weight has more than {horizon} raters: give a "
+            "smaller horizon, or samples with more labels."
         )
     rows = rows.take(used)
     C = of_rows(C, used)
@@ -143,14 +143,14 @@ def policy_curve(
     w = rows.weight / rows.weight.sum()
     at = np.arange(len(rows))
     rules = [found.policy, found.fixed, found.by_entropy]
-    # of each row
+    # of each sample
     total = np.empty((len(rows), len(rules), len(c)))
     chosen = np.empty((len(rules), len(c), len(rows)), dtype=np.intp)
     n_labels = np.empty(chosen.shape[:2])
     for j, price in enumerate(c):
         for i, (cost, labels) in enumerate(rules):
             each = cost + price * labels
-            # the cheapest on other rows; of the policies, the one that is made for the price
+            # the cheapest on other samples; of the policies, the one that is made for the price
             chosen[i, j] = _best_elsewhere(each, w, folds) if i else j
             total[:, i, j] = each[at, chosen[i, j]]
             n_labels[i, j] = w @ labels[at, chosen[i, j]]
@@ -166,7 +166,7 @@ def policy_curve(
 
 
 def _over_raters(rows: Rows, w: Floats, rules: Rules, V: Floats, df: float) -> tuple:
-    """The variances of mean costs and differences, of shape V, over rows and raters."""
+    """The variances of mean costs and differences, of shape V, over samples and raters."""
     least = rules.horizon + 1
     panel = told_panel(cast(Annotations, rows.labels), rows.w, least)
 
@@ -181,7 +181,7 @@ def _over_raters(rows: Rows, w: Floats, rules: Rules, V: Floats, df: float) -> t
 
 
 def _folds(rows: Rows, rng) -> Indices:
-    """The number of the fold of each row, shape (n,); rows of one group share theirs."""
+    """The number of the fold of each sample, shape (n,); samples of one group share theirs."""
     units = row_units(rows.groups, len(rows))
     return (rng.permutation(units.max() + 1) % _FOLDS)[units]
 
@@ -193,7 +193,7 @@ def _best_elsewhere(each: Floats, w: Floats, folds: Indices) -> Indices:
 
 
 def _prices(rows: Rows, C: Floats, prices) -> Floats:
-    """The prices given, checked; else up to what one label is worth to one row in twenty."""
+    """The prices given, checked; else up to what one label is worth to one sample in twenty."""
     if prices is not None:
         return _checked(prices)
     value = second_opinion_value(rows.distribution, C)

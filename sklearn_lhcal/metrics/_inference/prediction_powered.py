@@ -67,7 +67,7 @@ def prediction_powered(
     proxy : label histogram of shape (n_samples, n_classes)
         The proxy's labels of the same samples: class names or indices, shape (n_samples,); counts
         of several proxies; or probabilities, as `KnownProbabilities`. Where the metric needs two
-        labels a sample, so does the proxy, or its probabilities.
+        labels per sample, so does the proxy, or its probabilities.
     proxy_rest : label histogram of shape (n_rest, n_classes)
         The proxy's labels of the other samples.
     prediction_rest : array-like of shape (n_rest, ...), Distribution or None
@@ -93,8 +93,8 @@ def prediction_powered(
     Raises
     ------
     ValueError
-        A metric that is no mean of this package, or biased; groups in both sets; a sample without a
-        label of the proxy; a class that y does not know; lengths that differ; weights.
+        A metric that is not a mean of this package, or biased; groups in both sets; a sample
+        without a label of the proxy; a class that y does not know; lengths that differ; weights.
 
     Warns
     -----
@@ -109,8 +109,9 @@ def prediction_powered(
     ``λ = Cov(h, g)/[Var(g)(1 + n/(N−n))]``, with Var over all samples, and
     ``V = λ² Var(g, rest)/(N−n) + Var(h − λg)/n``, both variances by the jackknife, the latter over
     raters too where they are random. λ comes from the same samples: the bias is of order 1/n, and
-    below that order the interval takes λ as known. With one label a sample and a proxy that is no
-    better than the evaluated model, effective rows are at most about twice n (Dorner et al. 2024).
+    below that order the interval takes λ as known. With one label per sample and a proxy that is no
+    better than the evaluated model, effective samples are at most about twice n (Dorner et al.
+    2024).
 
     References
     ----------
@@ -210,7 +211,7 @@ def _read(metric: Metric, both: tuple, others: tuple) -> tuple[MeanStatistic, ..
     least = metric.tags.least_raters
     enough = np.flatnonzero(rows.contributes(least))
     if not len(enough):
-        raise ValueError(f"{metric.name} needs {least} labels of people, which no row of y has.")
+        raise ValueError(f"{metric.name} needs {least} labels of people, which no sample of y has.")
     judged = _of_proxy(metric, rows, "proxy", proxy, prediction, groups)
     rest = _of_proxy(metric, rows, "proxy_rest", proxy_rest, prediction_rest, groups_rest)
     parts = rows.take(enough), judged.take(labels.rated[enough]), rest
@@ -218,7 +219,7 @@ def _read(metric: Metric, both: tuple, others: tuple) -> tuple[MeanStatistic, ..
 
 
 def _of_proxy(metric: Metric, rows: Rows, name: str, labels, prediction, groups) -> Rows:
-    """Rows of the proxy's labels, with the classes of those of people; an error says whose."""
+    """Samples of the proxy's labels, with the classes of those of people; an error says whose."""
     classes = Side("the labels of people", rows.classes, rows.labels.shape[1])
     with errors_of(name):
         said: Labels = read_labels(labels, name=name).matched(classes)

@@ -1,6 +1,6 @@
-"""Variances over rows and raters, from a statistic's values without blocks of its data.
+"""Variances over samples and raters, from a statistic's values without blocks of its data.
 
-Letters: T the statistic of all data, G blocks of rows, r raters, c_r their shares of the data,
+Letters: T the statistic of all data, G blocks of samples, r raters, c_r their shares of the data,
 V_row, V_rat and V_cell the three jackknives.
 """
 
@@ -22,8 +22,8 @@ FEW_RATERS = 5
 # from fewer raters no interval for new ones follows
 LEAST_RATERS = 3
 # what messages advise
-FIXED_RATERS = 'raters="fixed" gives the interval for these raters and new rows.'
-# share of the rows that may hang on one rater
+FIXED_RATERS = 'raters="fixed" gives the interval for these raters and new samples.'
+# share of the samples that may hang on one rater
 _MOST_LOST = 0.9
 # more raters than this are left out in blocks
 MOST_SINGLE = 50
@@ -35,13 +35,13 @@ class Blocks(NamedTuple):
     Attributes
     ----------
     code : ndarray of shape (n_units,)
-        Number of the block of each row, rater or rating.
+        Number of the block of each sample, rater or label.
     n : int
         Number of blocks.
     apart : bool
-        Whether no two ratings of one row share a block, so that the changes of rows add up.
+        Whether no two labels of one sample share a block, so that the changes of samples add up.
     df : float
-        Satterthwaite's degrees of freedom of a sum of squares over blocks of rows.
+        Satterthwaite's degrees of freedom of a sum of squares over blocks of samples.
     """
 
     code: Indices
@@ -51,7 +51,7 @@ class Blocks(NamedTuple):
 
 
 class Replicates(NamedTuple):
-    """A statistic, and its values without each block of rows, of raters and of cells.
+    """A statistic, and its values without each block of samples, of raters and of cells.
 
     Statistics may be arrays: blocks come first.
     """
@@ -73,12 +73,12 @@ class VarianceComponents(NamedTuple):
     Attributes
     ----------
     rows : float
-        By the jackknife over rows, or groups of them.
+        By the jackknife over samples, or groups of them.
     raters : float
         By the jackknife over raters, times the factor for their finite number; 0 where raters are
         fixed or unknown.
     cells : float
-        By the jackknife over single ratings, times the same factor: what both others count.
+        By the jackknife over single labels, times the same factor: what both others count.
     """
 
     rows: float
@@ -100,10 +100,11 @@ class Panel(NamedTuple):
     Attributes
     ----------
     blocks : Blocks
-        The rater of each rating, or the block of raters.
+        The rater of each label, or the block of raters.
     f : float
-        The jackknife's factor of V_rat, (R − 1)/R where each rater rates each row; and of V_cell,
-        as without a cell the mean of its row moves as that of all rows does without a rater.
+        The jackknife's factor of V_rat, (R − 1)/R where each rater rates each sample; and of
+        V_cell, as without a cell the mean of its sample moves as that of all samples does without a
+        rater.
     df : float
         Satterthwaite's degrees of freedom of a sum of squares over raters with unequal shares.
     n_raters : int
@@ -122,7 +123,7 @@ class Panel(NamedTuple):
 class Design(NamedTuple):
     """What is left out at a time: blocks of rows, and of raters and cells where raters are random.
 
-    A cell is what one rater said of one row, or group of rows.
+    A cell is what one rater said of one sample, or group of samples.
     """
 
     rows: Blocks
@@ -152,13 +153,13 @@ def deal(sizes: NDArray, n_blocks: int, rng) -> Blocks:
 
 
 def deal_rows(n: int, groups: NDArray | None, n_blocks: int, rng, w=None) -> Blocks:
-    """Blocks of n rows with weights w, the rows of a group together."""
+    """Blocks of n samples with weights w, the samples of a group together."""
     unit = row_units(groups, n)
     sizes = np.bincount(unit)
     if len(sizes) < 2 or n_blocks < 2:
         raise ValueError(
-            f"An interval needs two rows or groups that count, and two blocks at least, got "
-            f"{len(sizes)} rows or groups and {n_blocks} blocks."
+            f"An interval needs two samples or groups that count, and two blocks at least, got "
+            f"{len(sizes)} samples or groups and {n_blocks} blocks."
         )
     dealt = deal(sizes, n_blocks, rng)
     W = np.bincount(unit, w)
@@ -184,7 +185,7 @@ def blocks_of(code: Indices, unit: Indices, w=None) -> Blocks:
 
 
 def cells_of(y: Annotations, groups: NDArray | None) -> Blocks:
-    """The cell of each rating: itself, or what one rater said of one group."""
+    """The cell of each label: itself, or what one rater said of one group."""
     N = len(y.rater)
     if groups is None:
         return Blocks(np.arange(N), N, apart=True)
@@ -193,14 +194,14 @@ def cells_of(y: Annotations, groups: NDArray | None) -> Blocks:
 
 
 def deal_cells(y: Annotations, groups: NDArray | None, n_blocks: int, rng) -> Blocks:
-    """Blocks of cells; those of a row go to different ones as far as there are enough."""
+    """Blocks of cells; those of a sample go to different ones as far as there are enough."""
     cells = cells_of(y, groups)
     B = min(n_blocks, cells.n)
     if groups is not None:
         return Blocks(rng.permutation(cells.n)[cells.code] % B, B)
     if cells.n == B:
         return cells
-    # a row has a block of its own, from which on its cells go to blocks in turn
+    # a sample has a block of its own, from which on its cells go to blocks in turn
     first = rng.permutation(len(y)) * B // len(y)
     place = np.arange(cells.n) - y.indptr[y.row]
     return Blocks((first[y.row] + place) % B, B)
@@ -209,7 +210,7 @@ def deal_cells(y: Annotations, groups: NDArray | None, n_blocks: int, rng) -> Bl
 def panel_of(
     y: Annotations, w, least_raters: int, n_blocks: int, rng, dealt: Blocks | None = None
 ) -> Panel:
-    """Blocks of raters, and their shares; `w` are the weights of rows or None.
+    """Blocks of raters, and their shares; `w` are the weights of samples or None.
 
     `dealt` are blocks of all raters, where these are known.
     """
@@ -248,7 +249,7 @@ def _deal_raters(y: Annotations, present: Indices, n_blocks: int, rng) -> Blocks
 
 
 def check_rows_remain(y: Annotations, w: NDArray | None, least_raters: int) -> None:
-    """Refuse raters without whom hardly a row has enough labels; `w` are weights or None."""
+    """Refuse raters without whom hardly a sample has enough labels; `w` are weights or None."""
     w = np.where(y.n >= least_raters, np.ones(len(y)) if w is None else w, 0.0)
     if np.count_nonzero(np.bincount(y.rater)) < LEAST_RATERS:
         # too few raters, which is another error
@@ -265,7 +266,7 @@ def check_rows_remain(y: Annotations, w: NDArray | None, least_raters: int) -> N
 
 
 def _shares(y: Annotations, row: Indices, w: NDArray, least_raters: int, kept: Any) -> Floats:
-    """c_r, the share of each rater in a mean over rows of the ratings kept, shape (n_raters,)."""
+    """c_r, the share of each rater in a mean over samples of the labels kept, shape (n_raters,)."""
     row = row[kept]
     n = np.bincount(row, minlength=len(y))
     weight = np.where(n >= least_raters, w, 0.0)
@@ -282,12 +283,12 @@ def worth(c: NDArray) -> float:
 
 
 def check_several_raters(n_raters: int, least_raters: int) -> None:
-    """ValueError for fewer than three raters, of rows that need so many ratings to count."""
+    """ValueError for fewer than three raters, of samples that need so many labels to count."""
     if n_raters >= LEAST_RATERS:
         return
     of_rows = ""
     if least_raters > 1:
-        of_rows = f" with rows of {least_raters} ratings or more"
+        of_rows = f" with samples of {least_raters} labels or more"
     raise ValueError(
         f"Intervals for new raters need three raters at least, got {n_raters}{of_rows}; "
         f"{FIXED_RATERS}"
@@ -295,7 +296,7 @@ def check_several_raters(n_raters: int, least_raters: int) -> None:
 
 
 def warn_of_few(n_raters: int, worth: float, stacklevel: int = 4) -> None:
-    """Warn of few raters, or of few who give most of the ratings."""
+    """Warn of few raters, or of few who give most of the labels."""
     if n_raters < FEW_RATERS:
         found = f"There are only {n_raters} raters"
     elif worth < LEAST_RATERS:
@@ -315,7 +316,7 @@ def warn_of_few(n_raters: int, worth: float, stacklevel: int = 4) -> None:
 def spread_of(found: Replicates, design: Design, *, second_order: bool = False) -> Spread:
     """The variance of a statistic and its degrees of freedom, raters fixed where there is no panel.
 
-    `second_order` says that the statistic is no mean of rows, but of products of them.
+    `second_order` says that the statistic is not a mean of samples, but of products of them.
     """
     V_row = row_variance(found, np.bincount(design.rows.code))
     df_row = design.rows.df
@@ -336,9 +337,9 @@ def over_raters(
     *,
     second_order: bool = False,
 ) -> Spread:
-    """The variance over rows and raters; that over rows has `df_row` degrees of freedom.
+    """The variance over samples and raters; that over samples has `df_row` degrees of freedom.
 
-    V = V_row + max(V_rat − V_cell, 0): the jackknife over raters counts what single ratings add,
+    V = V_row + max(V_rat − V_cell, 0): the jackknife over raters counts what single labels add,
     which is in V_row too.
     """
     V_rat, V_cell = (
@@ -348,7 +349,7 @@ def over_raters(
     V = V_row + np.maximum(excess, 0.0)
     # few raters may look alike by chance: worth fewer than five, rounded
     uncertain = second_order or panel.worth < FEW_RATERS - 0.5
-    # Satterthwaite's degrees of freedom; cells are as many as rows, or blocks of them
+    # Satterthwaite's degrees of freedom; cells are as many as samples, or blocks of them
     noise = V_row**2 / df_row
     of_raters = V_rat**2 / max(panel.df, 1e-9) + V_cell**2 / df_row
     noise = noise + np.where((excess > 0) | uncertain, of_raters, 0.0)
@@ -359,7 +360,7 @@ def over_raters(
 
 
 def row_variance(found: Replicates, sizes: NDArray) -> Any:
-    """The delete-a-block jackknife for blocks of so many rows each."""
+    """The delete-a-block jackknife for blocks of so many samples each."""
     return (row_deviations(found, sizes) ** 2).mean(axis=0)
 
 

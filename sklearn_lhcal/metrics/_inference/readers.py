@@ -1,7 +1,8 @@
 """A model beside the readers, and the readers beside each other.
 
-A label is compared with the other labels of its row. Letters: n_i labels of row i, y_i its counts,
-s_ik the model's share of a vote (more than one class where probabilities tie)."""
+A label is compared with the other labels of its sample. Letters: n_i labels of sample i, y_i its
+counts,
+s_ik the model's share of a label (more than one class where probabilities tie)."""
 
 import warnings
 from collections.abc import Callable, Mapping
@@ -39,21 +40,21 @@ _SHOWN = ("upper", "non_inferior", "worth", "worth_low", "worth_high")
 
 
 def statistic_of_pairs(terms: Callable, rows: Rows) -> MeanStatistic:
-    """A ratio of sums over rows with two readers or more; ``terms(rows)`` are its terms."""
+    """A ratio of sums over samples with two readers or more; ``terms(rows)`` are its terms."""
     return MeanStatistic(lambda rows, _: terms(rows), rows, least_raters=2)
 
 
 def rows_of_pairs(rows: Rows) -> Rows:
-    """The rows with two readers or more."""
+    """The samples with two readers or more."""
     rows.labels.warn_if_adjudicated()
     seen = rows.contributing(2)
     if seen is None:
-        raise ValueError("No row of y with a positive weight has labels of two readers.")
+        raise ValueError("No sample of y with a positive weight has labels of two readers.")
     return seen
 
 
 class Comparisons(NamedTuple):
-    """Ratings of rows with two or more, each against the others of its row.
+    """Labels of samples with two or more, each against the others of its sample.
 
     Attributes
     ----------
@@ -70,7 +71,7 @@ class Comparisons(NamedTuple):
     model_error: Floats
 
     def excess(self, rows: Rows, k: int) -> Floats:
-        """Whether each label is of class k, less the share of k among the others of its row."""
+        """Whether each label is of class k, minus the share of k among the others of its sample."""
         own = (self.label == k).astype(np.float64)
         return own - (rows.labels.counts[self.row, k] - own) / (rows.n[self.row] - 1)
 
@@ -120,7 +121,7 @@ def named_raters(y: LabelsLike) -> Annotations:
 
 
 def _are_labels(prediction) -> bool:
-    """Whether a prediction is one label a row."""
+    """Whether a prediction is one label per sample."""
     if prediction is None or hasattr(prediction, "disagreement"):
         return False
     a = plain_array(prediction, "prediction")
@@ -128,7 +129,7 @@ def _are_labels(prediction) -> bool:
 
 
 def compared(rows: Rows, P: Floats | None = None) -> Comparisons:
-    """Every rating of rows with two or more against the others of its row.
+    """Every label of samples with two or more against the others of its sample.
 
     P, (K, K), is how much two labels disagree; None: 1 where they differ.
     """
@@ -151,7 +152,7 @@ def compared(rows: Rows, P: Floats | None = None) -> Comparisons:
 
 
 class Means(NamedTuple):
-    """Means of each reader over her rows, with intervals that hold for all readers together.
+    """Means of each reader over her samples, with intervals that hold for all readers together.
 
     Attributes
     ----------
@@ -172,10 +173,10 @@ def reader_means(
     confidence_level: float,
     n_each: int = 1,
 ) -> Means:
-    """Weighted means of one value a rating, reader by reader, by the jackknife over blocks of rows.
+    """Weighted means of one value a label, reader by reader, by the jackknife over blocks of rows.
 
     Bonferroni's intervals over readers and the `n_each` means that each has. NaN for a
-    reader all of whose rows are in one block.
+    reader all of whose samples are in one block.
     """
     B = int(block.max()) + 1
     w = weight[at.row]
@@ -189,7 +190,7 @@ def reader_means(
     mean = N.sum(axis=0) / np.where(total > 0, total, np.nan)
     left = np.where(several, total - D, np.nan)
     without = (N.sum(axis=0) - N) / left
-    # (b − 1)/b Σ_b (value without b − value)²; blocks without her rows add nothing
+    # (b − 1)/b Σ_b (value without b − value)²; blocks without her samples add nothing
     variance = ((without - mean) ** 2).sum(axis=0) * (blocks - 1) / np.maximum(blocks, 1)
     asked = n_each * max(int((total > 0).sum()), 1)
     tail = (1 - confidence_level) / (2 * asked)
@@ -199,16 +200,16 @@ def reader_means(
 
 @result
 class ReaderRows(NamedTuple):
-    """Each reader against the others; NaN for one who shares rows with nobody.
+    """Each reader against the others; NaN for one who shares samples with nobody.
 
     Attributes
     ----------
     raters : ndarray of shape (n_raters,)
         Names.
     n_rows : ndarray of shape (n_raters,)
-        Rows that the reader shares with others.
+        Samples that the reader shares with others.
     error, model_error : ndarray of shape (n_raters,)
-        How often another reader of these rows disagrees with this one, and with the model.
+        How often another reader of these samples disagrees with this one, and with the model.
     error_interval : ndarray of shape (n_raters, 2)
         Of `error`.
     difference : ndarray of shape (n_raters,)
@@ -241,14 +242,14 @@ class ReaderComparison(NamedTuple):
     model_error, reader_error : ConfidenceInterval
         How often a reader disagrees with the model, and with another reader.
     loss_difference : ConfidenceInterval
-        ``EL − IL``, the epistemic loss of the model's probabilities less that of a reader's vote.
+        ``EL − IL``, the epistemic loss of the model's probabilities less that of a reader's label.
     worth : float
-        m* = IL/EL: the mean vote of so many readers has the model's epistemic loss. NaN where the
+        m* = IL/EL: the mean label of so many readers has the model's epistemic loss. NaN where the
         interval of EL holds 0.
     worth_low, worth_high : float
         Interval of m*; inf where EL may be 0.
     readers : ReaderRows
-        Each reader; intervals hold for all of them together, for these readers and new rows.
+        Each reader; intervals hold for all of them together, for these readers and new samples.
     """
 
     difference: ConfidenceInterval
@@ -279,7 +280,7 @@ class JudgeTable(NamedTuple):
         By pairs of judges, whether they err together: 0 for two that err as independently as two
         readers of one sample, 1 for copies. NaN where a judge has no errors that these labels show.
     frame, pairs : DataFrame
-        One row a judge, and one row a pair of judges; they need pandas.
+        One sample a judge, and one sample a pair of judges; they need pandas.
     """
 
     comparisons: dict[str, ReaderComparison]
@@ -317,7 +318,7 @@ def _frame(rows: dict) -> "DataFrame":
 
 
 class _Losses(NamedTuple):
-    """What is compared in a row, with classes at points B, (K, m), or all alike."""
+    """What is compared in a sample, with classes at points B, (K, m), or all alike."""
 
     B: Floats | None
 
@@ -333,7 +334,7 @@ class _Losses(NamedTuple):
         return row_sum(mu @ half_squares(self.B) * votes_of(z))
 
     def epistemic(self, mu, n, z):
-        """EL_i, Eq. (9) of P1: ‖μ̂ − z‖² less the sampling variance of μ̂."""
+        """EL_i, Eq. (9) of P1: ‖μ̂ − z‖² minus the sampling variance of μ̂."""
         x, s, p = placed(mu, z, self.B)
         return row_sum((x - p) ** 2) - row_sum(s) / (n - 1)
 
@@ -398,15 +399,15 @@ def reader_comparison(
 ) -> ReaderComparison | JudgeTable:
     """Whether a model is as good as one more reader.
 
-    Two readers of a row disagree with probability IL. A reader disagrees with the model's label
+    Two readers of a sample disagree with probability IL. A reader disagrees with the model's label
     with probability 1 − accuracy. The model is non-inferior at a margin ε where the upper bound of
     ``Δ = (1 − accuracy) − IL`` is below ε. Probabilities are compared by squared loss: a reader's
-    vote has the epistemic loss IL, the mean vote of m readers IL/m, the model EL.
+    label has the epistemic loss IL, the mean label of m readers IL/m, the model EL.
 
     Parameters
     ----------
     y : Annotations of shape (n_samples, n_classes)
-        Rows with two readers or more count.
+        Samples with two readers or more count.
     prediction : array-like of shape (n_samples,) or (n_samples, n_classes), Distribution or dict
         The model's labels, or class probabilities, whose largest is its label; ties share evenly.
         Labels are names of classes, or their column numbers where no class is a number. They are
@@ -419,7 +420,7 @@ def reader_comparison(
     sample_weight, groups, n_blocks, random_state
         As in `confidence_interval`.
     raters : {"random", "fixed"}, optional
-        As in `confidence_interval`: by default for new readers and new rows.
+        As in `confidence_interval`: by default for new readers and new samples.
     confidence_level : float, default=0.95
         Of intervals, which have two sides, and of the verdict, which has one.
     distance : None, "ordinal", "interval" or array-like of shape (n_classes, n_classes), optional
@@ -447,13 +448,13 @@ def reader_comparison(
     Notes
     -----
     Whether judges a and b err together is the correlation ``E⟨x − Q, x′ − Q⟩ / √(E‖x − Q‖² E‖x′ −
-    Q‖²)`` of what they say, x and x′, one-hot or probabilities, less the class probabilities Q of
+    Q‖²)`` of what they say, x and x′, one-hot or probabilities, minus the class probabilities Q of
     people. Sampling of the labels is taken off each of the three means, as from EL. Samples on
     which people disagree do not make it positive: two readers have 0. It tells what more judges
     would add: the mean of J judges of one EL has ``EL (1 + (J − 1)ρ)/J``.
 
-    Readers are exchangeable. Each reader's own row speaks of that reader; its intervals are those
-    of the jackknife over rows, Bonferroni's over readers.
+    Readers are exchangeable. Each reader's own sample speaks of that reader; its intervals are
+    those of the jackknife over samples, Bonferroni's over readers.
 
     Examples
     --------
@@ -500,7 +501,7 @@ def reader_comparison(
 
 
 def _read_judges(y, judges: Judges, sample_weight, groups) -> dict[str, Rows]:
-    """The rows of each judge, with one order of the classes; an error says whose."""
+    """The samples of each judge, with one order of the classes; an error says whose."""
     rows: dict[str, Rows] = {}
     for name, said in judges.items():
         with errors_of(f"prediction, judge {name!r}") if name else nullcontext():
@@ -548,7 +549,7 @@ def _worth(ratio: ConfidenceInterval) -> tuple[float, float, float]:
 
 
 def _each(rows: Rows, P: Floats | None, block, confidence_level: float) -> ReaderRows:
-    """Each reader's errors and the model's, against the other readers of the same rows."""
+    """Each reader's errors and the model's, against the other readers of the same samples."""
     at = compared(rows, P)
     names = named_raters(rows.labels).raters
     R = len(names)
@@ -569,11 +570,11 @@ class ReaderTable(NamedTuple):
     raters : ndarray of shape (n_raters,)
     classes : ndarray of shape (n_classes,)
     n_rows : ndarray of shape (n_raters,)
-        Rows that the reader shares with others.
+        Samples that the reader shares with others.
     bias : ndarray of shape (n_raters, n_classes)
-        How much more often than the others of her rows the reader names the class.
+        How much more often than the others of her samples the reader names the class.
     interval : ndarray of shape (n_raters, n_classes, 2)
-        Of the biases; they hold for all readers and classes together, and for new rows.
+        Of the biases; they hold for all readers and classes together, and for new samples.
     statistic : float
         F of the class whose shares differ most surely.
     df : tuple of two floats
@@ -582,7 +583,7 @@ class ReaderTable(NamedTuple):
         Of the hypothesis that readers label alike; Bonferroni's over classes and agreement.
     p_values : dict of str to float
         Of "class frequencies" and of "agreement with the others", each by itself. The latter is NaN
-        where no row has three readers.
+        where no sample has three readers.
     """
 
     raters: NDArray
@@ -616,16 +617,16 @@ def reader_table(
 ) -> ReaderTable:
     """Which readers name which classes more often than others do, and whether they differ at all.
 
-    The bias of a reader is the share of her labels in a class less the share of the other labels of
-    the same rows. Whether readers differ is decided by ``F = V_rat/V_cell``, the jackknife over
-    readers against that over single ratings, of the share of each class; and of how often two
-    readers disagree, over the rows with three or more. This finds a reader who guesses, though with
-    the class frequencies of the others.
+    The bias of a reader is the share of her labels in a class minus the share of the other labels
+    of the same samples. Whether readers differ is decided by ``F = V_rat/V_cell``, the jackknife
+    over readers against that over single labels, of the share of each class; and of how often two
+    readers disagree, over the samples with three or more. This finds a reader who guesses, though
+    with the class frequencies of the others.
 
     Parameters
     ----------
     y : Annotations of shape (n_samples, n_classes)
-        Rows with two readers or more count.
+        Samples with two readers or more count.
     sample_weight, groups, confidence_level, n_blocks, random_state
         As in `confidence_interval`.
     distance : None, "ordinal", "interval" or array-like of shape (n_classes, n_classes), optional
@@ -647,7 +648,8 @@ def reader_table(
 
     Notes
     -----
-    Bonferroni's intervals, by the jackknife over rows: they hold for these readers and new rows.
+    Bonferroni's intervals, by the jackknife over samples: they hold for these readers and new
+    samples.
 
     Examples
     --------
@@ -692,7 +694,7 @@ def reader_table(
 
 
 def _ratios(statistic: MeanStatistic, panel: Panel) -> Floats:
-    """F = V_rat/V_cell of each mean, shape (m,); 0 where all ratings are alike."""
+    """F = V_rat/V_cell of each mean, shape (m,); 0 where all labels are alike."""
     T = np.atleast_1d(statistic.estimate())
     blocks = panel.blocks, cells_of(statistic.labels, statistic.data.groups)
     left = (statistic.without_ratings(block).reshape(block.n, -1) for block in blocks)
@@ -701,10 +703,10 @@ def _ratios(statistic: MeanStatistic, panel: Panel) -> Floats:
 
 
 def _p_of_agreement(rows: Rows, n_blocks: int, distance: Distance) -> float:
-    """p of equal agreement with the others; NaN where no row has three readers.
+    """p of equal agreement with the others; NaN where no sample has three readers.
 
-    Without one of three labels a row still has a pair, and where readers label alike it disagrees
-    as often as the row's other pairs: V_rat and V_cell have one expectation.
+    Without one of three labels per sample still has a pair, and where readers label alike it
+    disagrees as often as the sample's other pairs: V_rat and V_cell have one expectation.
     """
     several = rows.contributing(3)
     if several is None:
@@ -726,14 +728,14 @@ class AlternativeAnnotatorTest(NamedTuple):
     winning_rate : float
         Share of the raters whom the model may replace, ω.
     passed : bool
-        Whether the winning rate is .5 or more.
+        Whether the winning rate is 0.5 or more.
     advantage : float
         Mean over raters of the probability that the model agrees with the others at least as well
         as the rater, ρ.
     raters : ndarray of shape (n_tested,)
-        The raters with enough rows.
+        The raters with enough samples.
     p_value : ndarray of shape (n_tested,)
-        One-sided, of the hypothesis that the rater wins more rows than the model, by epsilon or
+        One-sided, of the hypothesis that the rater wins more samples than the model, by epsilon or
         more.
     replaced : ndarray of shape (n_tested,), bool
         Whose hypothesis is rejected at the false discovery rate.
@@ -759,13 +761,13 @@ def alternative_annotator_test(
 ) -> AlternativeAnnotatorTest:
     """Whether a model may replace most of these raters, by the test of Calderon et al. (2025).
 
-    Each rater is left out in turn. On each of her rows, whoever agrees better with the other raters
-    wins, she or the model; both, where they agree equally well. Her hypothesis is that the share of
-    rows she wins exceeds the model's by `epsilon` or more. Student's one-sided test decides, at the
-    false discovery rate of Benjamini and Yekutieli over raters. The model passes where half of the
-    hypotheses are rejected.
+    Each rater is left out in turn. On each of her samples, whoever agrees better with the other
+    raters wins, she or the model; both, where they agree equally well. Her hypothesis is that the
+    share of samples she wins exceeds the model's by `epsilon` or more. Student's one-sided test
+    decides, at the false discovery rate of Benjamini and Yekutieli over raters. The model passes
+    where half of the hypotheses are rejected.
 
-    For comparison with the literature: raters are fixed here, and a row counts by who wins it.
+    For comparison with the literature: raters are fixed here, and a sample counts by who wins it.
     `reader_comparison` speaks of readers like these, and has more power.
 
     Parameters
@@ -774,18 +776,19 @@ def alternative_annotator_test(
     prediction : array-like of shape (n_samples,) or (n_samples, n_classes), or Distribution
         The model's labels, or class probabilities, whose largest is its label.
     epsilon : float, default=0.2
-        What the model is given for being cheaper. The paper has .2 for experts, .15 for skilled
-        annotators, .1 for crowds.
+        What the model is given for being cheaper. The paper has 0.2 for experts, 0.15 for skilled
+        annotators, 0.1 for crowds.
     false_discovery_rate : float, default=0.05
     least_rows : int, default=30
-        Raters with fewer rows are not tested. A row counts where another rater has rated it too.
+        Raters with fewer samples are not tested. A sample counts where another rater has rated it
+        too.
     distance : None, "ordinal", "interval" or array-like of shape (n_classes, n_classes), optional
         As in `reader_comparison`: whoever is nearer to the other raters wins.
 
     Returns
     -------
     AlternativeAnnotatorTest
-        NaN and no raters, with an UndefinedMetricWarning, where nobody has enough rows.
+        NaN and no raters, with an UndefinedMetricWarning, where nobody has enough samples.
 
     Raises
     ------
@@ -847,7 +850,7 @@ def alternative_annotator_test(
 
 
 def _p_value(difference: Floats, error: Floats, df) -> Floats:
-    """P(T ≤ difference/error); where all rows are alike, 0 or 1."""
+    """P(T ≤ difference/error); where all samples are alike, 0 or 1."""
     constant = error < 1e-12
     p = student.cdf(difference / np.where(constant, 1.0, error), df)
     return np.where(constant, (difference >= 0).astype(np.float64), p)

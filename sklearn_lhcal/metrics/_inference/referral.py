@@ -28,7 +28,7 @@ _RULES: dict[str, Callable] = {
 
 @result
 class ReferralCurve(NamedTuple):
-    """What `referral_curve` returns: gains at m fractions of rows referred.
+    """What `referral_curve` returns: gains at m fractions of samples referred.
 
     Attributes
     ----------
@@ -59,26 +59,26 @@ def referral_curve(
     n_points: int = 201,
     confidence_level: float = 0.95,
 ) -> ReferralCurve:
-    """What one more label gains, by the fraction of rows that are given one, with intervals.
+    """What one more label gains, by the fraction of samples that are given one, with intervals.
 
-    The gain of a row is the drop of its epistemic loss when the distribution learns the label:
+    The gain of a sample is the drop of its epistemic loss when the distribution learns the label:
     expected by the distribution, and realised, by the unbiased estimates of `epistemic_loss` and
     `posterior_epistemic_loss`.
 
     Parameters
     ----------
     y : label histogram of shape (n_samples, n_classes)
-        Anything `check_counts` takes; rows with fewer than two raters are left out.
+        Anything `check_counts` takes; samples with fewer than two raters are left out.
     prediction : Distribution
-        A batch of n_samples rows, before the label.
+        A batch of n_samples samples, before the label.
     rule : {"second_opinion_value", "entropy", "disagreement"} or array-like of shape (n_samples,)
         What decides who is referred first, the largest.
     normalize : bool, default=False
-        Whether gains are shares of the gain of referring every row.
+        Whether gains are shares of the gain of referring every sample.
     sample_weight : array-like of shape (n_samples,), optional
-        Weights of the rows; only their ratios matter.
+        Weights of the samples; only their ratios matter.
     groups : array-like of shape (n_samples,), optional
-        Rows of one group (one patient, say) are dependent: intervals take them together.
+        Samples of one group (one patient, say) are dependent: intervals take them together.
     raters : {"random", "fixed"}, optional
         As in `confidence_interval`.
     n_points : int, default=201
@@ -93,7 +93,7 @@ def referral_curve(
     Raises
     ------
     ValueError
-        An unknown rule; priorities of another shape, NaN or infinite; no row with two raters
+        An unknown rule; priorities of another shape, NaN or infinite; no sample with two raters
         and a positive weight; a distribution that no label moves, a point mass say; shares of
         a realised gain that is not positive; `confidence_level` outside (0, 1); `n_points`
         below 2; fewer than three raters where they are random, or labels without raters; and
@@ -127,12 +127,12 @@ def referral_curve(
     total = g.sum()
     if normalize and total <= 0:
         raise ValueError(
-            f"Referring every row gains {total:.2g} here, of which there are no shares; use "
+            f"Referring every sample gains {total:.2g} here, of which there are no shares; use "
             "normalize=False, and calibrate the distribution, with AlphaCalibration say."
         )
     unit, of_all = (total, v.sum()) if normalize else (1.0, 1.0)
     fraction = np.linspace(0, 1, n_points)
-    # (n, m): the share of each row that is referred
+    # (n, m): the share of each sample that is referred
     referred = np.stack(list(_referred(fraction, priority[keep], w)), axis=1)
     gain = g / unit @ referred
     # a share is a ratio: delta method
@@ -156,7 +156,7 @@ def _priorities(rule, distribution: Distribution) -> NDArray:
     priority = as_floats(rule, "rule")
     if priority.shape != (len(distribution),):
         raise ValueError(
-            f"rule must hold one priority per row, shape ({len(distribution)},), "
+            f"rule must hold one priority per sample, shape ({len(distribution)},), "
             f"got {priority.shape}."
         )
     if not np.isfinite(priority).all():
@@ -168,7 +168,7 @@ def _gains(rows: Rows) -> tuple[Floats, Floats]:
     """What one more label of each row gains: expected, and by an unbiased estimate; both (n,)."""
     if not len(rows):
         raise ValueError(
-            "No row of y with a positive weight has two raters or more, so the gain cannot be "
+            "No sample of y with a positive weight has two raters or more, so the gain cannot be "
             "measured; see second_opinion_value for the expected one."
         )
     expected = second_opinion_value(rows.distribution)
@@ -182,16 +182,16 @@ def _gains(rows: Rows) -> tuple[Floats, Floats]:
 
 
 def _realised_gain(rows: Rows) -> Floats:
-    """The unbiased estimate of what one more label of each row gains, (n,)."""
+    """The unbiased estimate of what one more label of each sample gains, (n,)."""
     # a label does not move a point mass
     now = Rows(rows.labels, PointMass.of_checked(rows.distribution.mean()))
     return now.each(posterior_losses) - rows.each(posterior_losses)
 
 
 def _referred(fraction, priority, w):
-    """The share a_i of each row, 0 to 1, shape (n,), that is referred at each fraction.
+    """The share a_i of each sample, 0 to 1, shape (n,), that is referred at each fraction.
 
-    Rows of one priority are referred alike.
+    Samples of one priority are referred alike.
     """
     _, group = np.unique(-priority, return_inverse=True)
     size = np.bincount(group, weights=w)
@@ -204,11 +204,11 @@ def _referred(fraction, priority, w):
 def _over_raters(
     rows: Rows, w: Floats, a: Floats, explained: Floats, V: Floats, df: Floats
 ) -> tuple[Floats, Floats]:
-    """The variances of ``Σ_i a_i (w_i gain_i − explained_i)`` over rows and raters, a (n, m)."""
+    """The variances of ``Σ_i a_i (w_i gain_i − explained_i)`` over samples and raters, a (n, m)."""
     y = cast(Annotations, rows.labels)
     panel = told_panel(y, rows.w, 2)
     V, df = V.copy(), df.copy()
-    # points whose values without each rating are in memory at a time
+    # points whose values without each label are in memory at a time
     step = max(1, _VALUES // len(y.rater))
     for start in range(0, len(V), step):
         some = slice(start, start + step)

@@ -34,7 +34,7 @@ class ReliabilityCurve(NamedTuple):
     mean_predicted, mean_observed : ndarray of shape (B,)
         Probabilities, or mean squared distances.
     interval : ndarray of shape (B, 2)
-        For the observed rate; NaN where a bin holds fewer than two rows, or too few raters.
+        For the observed rate; NaN where a bin holds fewer than two samples, or too few raters.
     bin_counts : ndarray of shape (B,)
         Number of values in the bin.
     edges : ndarray of shape (B + 1,)
@@ -68,11 +68,11 @@ def reliability_curve(
 ) -> ReliabilityCurve:
     """Mean prediction and observed rate in bins of the prediction, with intervals.
 
-    The interval of a bin is for the mean true rate of its rows, whether or not the prediction is
+    The interval of a bin is for the mean true rate of its samples, whether or not the prediction is
     calibrated. It is Wilson's score interval at an effective number of labels, which follows from
-    the variance of ``μ̂ − z`` between the rows of the bin. A bin with few events borrows from the
-    others, so that a bin in which all rows agree has an interval too. The intervals do not hold all
-    at once.
+    the variance of ``μ̂ − z`` between the samples of the bin. A bin with few events borrows from
+    the others, so that a bin in which all samples agree has an interval too. The intervals do not
+    hold all at once.
 
     Parameters
     ----------
@@ -81,8 +81,8 @@ def reliability_curve(
     prediction : array-like of shape (n_samples, n_classes) or (n_samples,), or Distribution
         Class probabilities, or those of the second of two classes, or a distribution.
     kind : "classwise", "disagreement", or a class, default="classwise"
-        "classwise": the probabilities of all classes, pooled; each row counts K times.
-        "disagreement": the predicted probability that two raters of a row give different labels;
+        "classwise": the probabilities of all classes, pooled; each sample counts K times.
+        "disagreement": the predicted probability that two raters of a sample give different labels;
         rows with one rater are left out. A class: its name, or its column where names are no
         numbers.
     distance : None, "ordinal", "interval" or array-like of shape (n_classes, n_classes), optional
@@ -92,9 +92,9 @@ def reliability_curve(
     classes : array-like of shape (n_classes,), optional
         Names of the columns of a bare array.
     sample_weight : array-like of shape (n_samples,), optional
-        Weights of the rows; only their ratios matter.
+        Weights of the samples; only their ratios matter.
     groups : array-like of shape (n_samples,), optional
-        Rows of one group (one patient, say) are dependent: intervals take them together.
+        Samples of one group (one patient, say) are dependent: intervals take them together.
     raters : {"random", "fixed"}, optional
         Whether intervals are for new raters, which needs `Annotations`, or for these. None:
         "random" with `Annotations`, else "fixed", as in `confidence_interval`.
@@ -113,8 +113,8 @@ def reliability_curve(
     ------
     ValueError
         Unknown class, `confidence_level` outside (0, 1), fewer than three raters where they are
-        random (four for disagreement), no row with two raters where disagreement is asked for, and
-        whatever `check_counts` and `check_proba` refuse.
+        random (four for disagreement), no sample with two raters where disagreement is asked for,
+        and whatever `check_counts` and `check_proba` refuse.
 
     Examples
     --------
@@ -154,7 +154,7 @@ def _of_disagreement(
     seen = rows.contributing(2)
     if seen is None:
         raise ValueError(
-            "No row of y with a positive weight has two raters or more, so there is no "
+            "No sample of y with a positive weight has two raters or more, so there is no "
             "disagreement to show; for one label per row use ReliabilityDisplay, or another kind."
         )
     P = apart(rows, distance)
@@ -184,8 +184,8 @@ def _curve(
 ) -> ReliabilityCurve:
     """Bin predictions z with observed rates, both of shape (n, m).
 
-    The m values of a row share one set of bins and may depend on each other. Rows, or groups of
-    them, are independent except for their raters.
+    The m values of a sample share one set of bins and may depend on each other. Samples, or groups
+    of them, are independent except for their raters.
     """
     y = random_raters(rows.labels, raters)
     # the jackknife needs three raters, and pairs of them without a common one four
@@ -230,7 +230,7 @@ def _curve(
 
 
 def _residuals(p: Floats, centre: Floats, rate: Callable) -> Callable:
-    """Terms of a bin's mean: what rows of weights p are off its centre."""
+    """Terms of a bin's mean: what samples of weights p are off its centre."""
 
     def terms(part: Rows, at: NDArray) -> tuple[Floats, Floats]:
         residual = p[at] * (rate(part) - centre[at])
@@ -247,7 +247,7 @@ def _comparable(w: NDArray, index: NDArray, B: int) -> NDArray:
 
 
 def _unit_squares(index: NDArray, values: NDArray, B: int, groups: NDArray | None) -> NDArray:
-    """Σ_g (Σ_j v_gj)² over the values j of row or group g in each bin, (B,)."""
+    """Σ_g (Σ_j v_gj)² over the values j of sample or group g in each bin, (B,)."""
     if groups is None:
         return _row_sums_of_squares(index, values, B)
     unit = np.broadcast_to(groups[:, None], index.shape)
@@ -255,11 +255,11 @@ def _unit_squares(index: NDArray, values: NDArray, B: int, groups: NDArray | Non
 
 
 def _row_sums_of_squares(index: NDArray, values: NDArray, B: int) -> NDArray:
-    """Σ_i (Σ_j v_ij)² over the values j of row i in each bin, (B,)."""
+    """Σ_i (Σ_j v_ij)² over the values j of sample i in each bin, (B,)."""
     total = np.zeros(B)
     for block in row_blocks(len(index), max(B, index.shape[1])):
         m = len(index[block])
-        # one cell for each row and bin
+        # one cell for each sample and bin
         cell = index[block] + B * np.arange(m)[:, None]
         sums = np.bincount(cell.ravel(), weights=values[block].ravel(), minlength=m * B)
         total += (sums.reshape(m, B) ** 2).sum(axis=0)

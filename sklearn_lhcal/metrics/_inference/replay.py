@@ -1,7 +1,7 @@
-"""The cost of labels and decisions together, replayed on rows whose votes are known.
+"""The cost of labels and decisions together, replayed on samples whose labels are known.
 
 Replays draw the order of the labels. What they cost on average over all orders follows without
-drawing: the tree is walked backwards, and each label is as likely as there are such votes left.
+drawing: the tree is walked backwards, and each label is as likely as there are such labels left.
 """
 
 from typing import NamedTuple
@@ -28,7 +28,7 @@ _BLOCK = 2**21
 
 
 class Replayed(NamedTuple):
-    """Means over replays, of each row under every rule.
+    """Means over replays, of each sample under every rule.
 
     Attributes
     ----------
@@ -50,7 +50,7 @@ def replay(
     n_replays: int,
     rng,
 ) -> Replayed:
-    """Replay every rule on the same labels, drawn from the votes; the other votes are the truth.
+    """Replay every rule on the same labels, drawn from the labels; the other labels are the truth.
 
     Costs C are (K, D), or one matrix a row, (n, K, D).
     """
@@ -74,9 +74,9 @@ def replay(
 
 
 def drawn_labels(rows: Rows, horizon: int, n_replays: int, rng) -> Indices:
-    """The first labels of each row in each replay, shape (R, n, horizon).
+    """The first labels of each sample in each replay, shape (R, n, horizon).
 
-    From the votes, without replacement; from known probabilities, independently.
+    From the labels, without replacement; from known probabilities, independently.
     """
     R, n, K = n_replays, *rows.mu.shape
     left = np.tile(rows.labels.counts.astype(np.float64), (R, 1, 1))
@@ -92,7 +92,7 @@ def drawn_labels(rows: Rows, horizon: int, n_replays: int, rng) -> Indices:
 
 
 def _truth(rows: Rows, labels: Indices) -> Floats:
-    """Class frequencies among the votes that were not drawn, (R, n, K), or those known."""
+    """Class frequencies among the labels that were not drawn, (R, n, K), or those known."""
     if rows.labels.known:
         return np.broadcast_to(rows.mu, (len(labels), *rows.mu.shape))
     K = rows.mu.shape[1]
@@ -101,7 +101,7 @@ def _truth(rows: Rows, labels: Indices) -> Floats:
 
 
 def _of_block(tree: Tree, labels: Indices, truth: Floats, prices: Floats, C: Floats) -> tuple:
-    """The fields of `Replayed` for one block of B rows."""
+    """The fields of `Replayed` for one block of B samples."""
     R, B, horizon = labels.shape
     at = np.arange(B)
     state = np.zeros((R, B), dtype=np.intp)
@@ -142,7 +142,7 @@ def _of_rules(cost: Floats, stops: list[Indices]) -> tuple[Floats, Floats]:
 
 
 class Rules(NamedTuple):
-    """The rules at each price: the optimal policy, and those chosen for each row.
+    """The rules at each price: the optimal policy, and those chosen for each sample.
 
     Attributes
     ----------
@@ -151,7 +151,7 @@ class Rules(NamedTuple):
     prices : ndarray of shape (J,)
     horizon : int
     fixed, threshold : ndarray of shape (J, n)
-        Which number of labels, and which threshold of the entropy, is each row's.
+        Which number of labels, and which threshold of the entropy, is each sample's.
     """
 
     C: Floats
@@ -164,7 +164,7 @@ class Rules(NamedTuple):
 def mean_costs(rows: Rows, counts: Indices, at: Indices, rules: Rules) -> Floats:
     """Total costs over all orders of the labels, shape (m, 3, J), of rows `at` with counts (m, K).
 
-    Every row has more than `horizon` labels. The order of `at` is ascending.
+    Every sample has more than `horizon` labels. The order of `at` is ascending.
     """
     K = counts.shape[1]
     levels = label_levels(K, rules.horizon)
@@ -182,9 +182,9 @@ def mean_costs(rows: Rows, counts: Indices, at: Indices, rules: Rules) -> Floats
 
 
 class _Orders:
-    """The tree of some rows, and what their votes make of it.
+    """The tree of some samples, and what their labels make of it.
 
-    `counts` (m, K) are the votes, of the rows `own` (m,) of the tree.
+    `counts` (m, K) are the labels, of the samples `own` (m,) of the tree.
     """
 
     def __init__(self, tree: Tree, C: Floats, counts: Indices, own: Indices):
@@ -192,7 +192,7 @@ class _Orders:
         self.C = C
         self.own = own
         n = counts.sum(axis=1)[:, None]
-        # the share of each class among the votes that are left in every state, (S, m, K)
+        # the share of each class among the labels that are left in every state, (S, m, K)
         self.p = [
             np.maximum(counts - level.counts[:, None], 0) / (n - h)
             for h, level in enumerate(tree.levels)

@@ -3,7 +3,7 @@
 A mean of terms in a known range [a, b] has the endpoint interval. For other metrics the samples
 with a label other than the predicted one are counted. How frequent these may be bounds a factor r
 on the odds of all classes but the predicted one, and r the metric: its value for raters with the
-probabilities z(r). Letters: S_g sums of terms and W_g weights of unit g, a row or a group.
+probabilities z(r). Letters: S_g sums of terms and W_g weights of unit g, a sample or a group.
 """
 
 import warnings
@@ -98,7 +98,7 @@ def endpoints(
 
 
 def of_units(terms: Floats, rows: Rows) -> Floats:
-    """W_g and S_g, from weights and terms of rows, (2, n)."""
+    """W_g and S_g, from weights and terms of samples, (2, n)."""
     unit = row_units(rows.groups, len(rows))
     return np.array([np.bincount(unit, of_row) for of_row in terms])
 

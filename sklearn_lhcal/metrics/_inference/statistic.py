@@ -1,9 +1,9 @@
 """A metric that can be evaluated without some of its data.
 
-A jackknife asks for the values of a statistic without each block of rows and, where raters are
-random, without each block of raters and of single ratings. `Statistic` evaluates it again on what
-is left. A ratio of sums over rows, `MeanStatistic`, needs the terms of each row only once, and once
-more for each different label that the row may lose.
+A jackknife asks for the values of a statistic without each block of samples and, where raters are
+random, without each block of raters and of single labels. `Statistic` evaluates it again on what
+is left. A ratio of sums over samples, `MeanStatistic`, needs the terms of each sample only once,
+and once more for each different label that the sample may lose.
 """
 
 from collections.abc import Callable
@@ -42,13 +42,13 @@ class Statistic:
         ``value(data) -> float``.
     data : Rows or Given
     least_raters : int, default=1
-        Rows with fewer raters do not count.
+        Samples with fewer raters do not count.
     signed_root : bool, default=False
         Whether what is asked for is the signed root of the value.
     second_order : bool, default=False
-        Whether the value is no mean over rows, but of products of them.
+        Whether the value is not a mean over samples, but of products of them.
     compares_raters : bool, default=False
-        Whether labels of one row are compared with each other.
+        Whether labels of one sample are compared with each other.
     metric : Metric, optional
         What it is evaluated of.
     """
@@ -78,7 +78,7 @@ class Statistic:
         return self.data.labels
 
     def design(self, raters: str | None, n_blocks: int, random_state) -> Design:
-        """Blocks of rows; and of raters and cells, where raters are random."""
+        """Blocks of samples; and of raters and cells, where raters are random."""
         data = self.data
         y = random_raters(data.labels, raters)
         w = None if data.w is None else as_floats(data.w, "sample_weight")
@@ -123,34 +123,34 @@ class Statistic:
         return float(x)
 
     def without_rows(self, block: Blocks) -> Floats:
-        """The value without each block of rows, blocks first."""
+        """The value without each block of samples, blocks first."""
         kept = (np.flatnonzero(block.code != b) for b in range(block.n))
         return np.array([self.value(self.data.take(rows)) for rows in kept])
 
     def without_ratings(self, block: Blocks) -> Floats:
-        """The value without each block of ratings, blocks first."""
+        """The value without each block of labels, blocks first."""
         kept = (block.code != b for b in range(block.n))
         return np.array([self.value(self.data.keep(ratings)) for ratings in kept])
 
     def of_part(self, ratings: Mask, rows: Indices) -> "Statistic":
-        """Of some of the ratings, in some of the rows."""
+        """Of some of the labels, in some of the samples."""
         return Statistic(self.value, self.data.keep(ratings).take(rows))
 
 
 class MeanStatistic(Statistic):
-    """A ratio of sums of the terms of rows, which depend on the counts of a row alone.
+    """A ratio of sums of the terms of samples, which depend on the counts of a sample alone.
 
     Parameters
     ----------
     terms : callable
         ``terms(rows, at)`` are numerators (n,), or (n, m) of m means, and denominators (n,). The
-        rows may have lost labels; they have the numbers `at` in the data, by which a closure finds
-        what else it knows of them.
+        samples may have lost labels; they have the numbers `at` in the data, by which a closure
+        finds what else it knows of them.
     data : Rows
-        Rows that all count.
+        Samples that all count.
     least_raters : int, default=1
     value : callable, optional
-        ``value(rows)``, the ratio of any rows; only `of_part` asks for it.
+        ``value(rows)``, the ratio of any samples; only `of_part` asks for it.
     """
 
     def __init__(
@@ -169,7 +169,7 @@ class MeanStatistic(Statistic):
         self.total = self.of_row.sum(axis=1)
 
     def _terms(self, rows: Rows, at: Indices) -> Floats:
-        # without a rating no row may have enough
+        # without a label no sample may have enough
         if not len(rows):
             return np.zeros((len(self.of_row), 0))
         numerator, denominator = self.terms(rows, at)
@@ -199,15 +199,15 @@ class MeanStatistic(Statistic):
         return self._ratio(np.array([self._sum(rows) for rows in kept]))
 
     def _sum(self, rows: Rows) -> Floats:
-        """Sums of the terms of rows that may have lost labels."""
+        """Sums of the terms of samples that may have lost labels."""
         seen = np.flatnonzero(rows.contributes(self.least_raters))
         return self._terms(rows.take(seen), seen).sum(axis=1)
 
     @cached_property
     def _changes(self) -> Floats:
-        """What the terms of its row change by without each rating, shape (1 + m, n_ratings).
+        """What the terms of its sample change by without each label, shape (1 + m, n_ratings).
 
-        Ratings of one row that are alike change the same: each class is taken off once.
+        Labels of one sample that are alike change the same: each class is taken off once.
         """
         y: Annotations = self.labels
         row = y.row
@@ -233,7 +233,7 @@ def _sums(block: Blocks, values: Floats) -> Floats:
 
 
 class Given:
-    """Data of a function that is no metric of this package, as they came."""
+    """Data of a function that is no metric of this package, as given."""
 
     def __init__(self, labels: Any, prediction: Any, w: Any, groups: NDArray | None):
         self.labels = labels
@@ -243,7 +243,7 @@ class Given:
 
     @classmethod
     def read(cls, y: Any, prediction: Any, sample_weight: Any, groups: Any) -> "Given":
-        """Data of one length, without the rows that nobody rated."""
+        """Data of one length, without the samples that nobody rated."""
         n = n_rows(y)
         check_same_length(n, prediction=prediction, groups=groups, sample_weight=sample_weight)
         data = cls(y, prediction, sample_weight, read_groups(groups, n))
@@ -255,12 +255,12 @@ class Given:
         return n_rows(self.labels)
 
     def take(self, rows: Indices) -> "Given":
-        """Some of the rows."""
+        """Some of the samples."""
         parts = (self.labels, self.prediction, self.w, self.groups)
         return Given(*(take_rows(part, rows) for part in parts))
 
     def keep(self, ratings: Mask) -> "Given":
-        """Some of the ratings, and the rows that still have one."""
+        """Some of the labels, and the samples that still have one."""
         y = self.labels.keep(ratings)
         return Given(y, self.prediction, self.w, self.groups).take(y.rated)
 
@@ -275,7 +275,7 @@ def statistic_of(metric: Callable, y, prediction, sample_weight, groups, options
 
 
 def of_metric(metric: Metric, rows: Rows) -> Statistic:
-    """The statistic that a metric of this package is of these rows."""
+    """The statistic that a metric of this package is of these samples."""
     tags = metric.tags
     how = {
         "least_raters": tags.least_raters,
@@ -287,7 +287,7 @@ def of_metric(metric: Metric, rows: Rows) -> Statistic:
     if metric.is_mean and seen is not None:
         # of these a closure knows nothing else
         return MeanStatistic(lambda part, _: metric.terms(part), seen, value=metric.value, **how)
-    # rows that do not count are no units; where none does, the metric says so
+    # samples that do not count are no units; where none does, the metric says so
     return Statistic(metric.value, rows if seen is None else seen, second_order=True, **how)
 
 

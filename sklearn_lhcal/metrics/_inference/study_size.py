@@ -1,8 +1,10 @@
-"""How many rows, readers and labels a study needs, from the variance components of a pilot.
+"""How many samples, readers and labels a study needs, from the variance components of a pilot.
 
-What is particular to pairs of raters, and to pairs of labels of a row: T_rs, the metric of raters r
-and s alone, is T + β_r + β_s + γ_rs. The variance of γ over pairs is that of pairs of raters, σ_G²,
-and that of the n_rs rows that both have read, σ_D²/n_rs, which a jackknife over rows tells."""
+What is particular to pairs of raters, and to pairs of labels of a sample: T_rs, the metric of
+raters r and s alone, is T + β_r + β_s + γ_rs. The variance of γ over pairs is that of pairs of
+raters, σ_G²,
+and that of the n_rs samples that both have read, σ_D²/n_rs, which a jackknife over samples
+tells."""
 
 from collections.abc import Sequence
 from itertools import combinations
@@ -23,13 +25,13 @@ from .readers import named_raters
 from .scarce import scarce_ends
 from .statistic import Statistic, statistic_of
 
-# raters whose pairs are looked at, and rows that a pair needs
+# raters whose pairs are looked at, and samples that a pair needs
 _MOST = 12
 _LEAST_ROWS = 10
 
 
 class PairComponents(NamedTuple):
-    """What is particular to pairs: mean squares of γ over pairs, and of what rows make of it.
+    """What is particular to pairs: mean squares of γ over pairs, and of what samples make of it.
 
     Attributes
     ----------
@@ -38,7 +40,7 @@ class PairComponents(NamedTuple):
     df : float
         Degrees of freedom of the first.
     n_rows : float
-        Mean number of rows of a pair.
+        Mean number of samples of a pair.
     """
 
     gamma: float = 0.0
@@ -75,7 +77,7 @@ def pair_components(statistic: Statistic, block: Blocks) -> PairComponents:
 
 
 def _of_pair(statistic: Statistic, block: Blocks, one, other) -> tuple[Floats, int] | None:
-    """The statistic of two raters, and without each block of rows, and their number of rows."""
+    """The statistic of two raters, and without each block of rows, and their number of samples."""
     row = statistic.labels.row
     rows = np.intersect1d(row[one], row[other])
     if len(rows) < _LEAST_ROWS:
@@ -88,12 +90,12 @@ def _of_pair(statistic: Statistic, block: Blocks, one, other) -> tuple[Floats, i
     return (values, len(rows)) if np.isfinite(values).all() else None
 
 
-# rows above which a study is called impossible
+# samples above which a study is called impossible
 _MOST_ROWS = 10**8
-# the range that a pilot leaves open is between the 10 % and the 90 % point of so many draws
+# the range that a pilot leaves open is between the 10% and the 90% point of so many draws
 _TAIL = 0.1
 # excess kurtosis of what a reader adds to a metric: that of a normal effect and its square, which
-# has q = 4 % of the variance, is 24q − 12q²
+# has q = 4% of the variance, is 24q − 12q²
 _KURTOSIS = 1.0
 _DRAWS = 256
 _LOW = round(_TAIL * _DRAWS)
@@ -104,7 +106,7 @@ _HIGH = _DRAWS - 1 - _LOW
 class StudySize(NamedTuple):
     """What `study_size` returns: ``V(n, R, m) = rows/n + raters/R + ratings/(n·m)`` and pairs.
 
-    Metrics that compare two readings of a row also have ``2·rater_pairs/(R(R − 1)) +
+    Metrics that compare two readings of a sample also have ``2·rater_pairs/(R(R − 1)) +
     2·reading_pairs/(n·m(m − 1))``.
 
     Attributes
@@ -112,13 +114,13 @@ class StudySize(NamedTuple):
     n_raters, per_row : ndarray of shape (n_designs,)
         R and m of each design.
     n_rows : ndarray of shape (n_designs,)
-        Rows that bring the half-width down to the one wanted; inf where no number does.
+        Samples that bring the half-width down to the one wanted; inf where no number does.
     n_rows_range : ndarray of shape (n_designs, 2)
-        What the pilot leaves open of them: 10 % and 90 % points.
+        What the pilot leaves open of them: 10% and 90% points.
     rows, raters, ratings : float
         The components of the variance, each for one unit.
     rater_pairs, reading_pairs : float
-        Those of pairs of raters, and of pairs of readings of a row; 0 for other metrics.
+        Those of pairs of raters, and of pairs of readings of a sample; 0 for other metrics.
     confidence_level : float
     n_blocks : int
         Of the jackknife that is to be used.
@@ -137,7 +139,7 @@ class StudySize(NamedTuple):
     n_blocks: int
 
     def half_width(self, n_rows: ArrayLike, n_raters: ArrayLike, per_row: ArrayLike) -> Floats:
-        """Half of the interval's width to expect from n rows, R readers and m readings a row."""
+        """Half of the interval's width to expect from n rows, R readers and m readings a sample."""
         return _half_width(self, n_rows, n_raters, per_row)
 
 
@@ -157,16 +159,16 @@ def study_size(
     sample_weight: Weights = None,
     **options: Any,
 ) -> StudySize:
-    """Rows, readers and readings a row that a study needs, from those of a pilot.
+    """Samples, readers and readings a sample that a study needs, from those of a pilot.
 
     The jackknives of `confidence_interval` give the variance components of the pilot. The variance
-    of another design follows from ``V(n, R, m) = A/n + B/R + C/(nm)`` with n rows, R readers and m
-    readings a row. Its interval has Satterthwaite's degrees of freedom.
+    of another design follows from ``V(n, R, m) = A/n + B/R + C/(nm)`` with n samples, R readers and
+    m readings a sample. Its interval has Satterthwaite's degrees of freedom.
 
     Parameters
     ----------
     metric : callable
-        As in `confidence_interval`; a mean over rows, such as accuracy or the expected squared
+        As in `confidence_interval`; a mean over samples, such as accuracy or the expected squared
         loss, disagreement or a kappa. For EL and CL the forecast is not good.
     y : Annotations of shape (n_samples, n_classes)
         The pilot.
@@ -177,7 +179,7 @@ def study_size(
     n_raters : sequence of int
         Numbers of readers to consider.
     per_row : int, optional
-        How many of them read each row. None: all.
+        How many of them read each sample. None: all.
     groups, confidence_level, n_blocks, random_state, sample_weight, **options
         As in `confidence_interval`.
 
@@ -189,32 +191,32 @@ def study_size(
     ------
     ValueError
         As `confidence_interval`; a half-width that is not positive, a design with fewer than three
-        readers, of whom no interval for new ones follows, or with fewer readings a row than the
+        readers, of whom no interval for new ones follows, or with fewer readings a sample than the
         metric needs.
 
     Warns
     -----
     UserWarning
         Fewer than five raters in the pilot; a pilot in which few samples speak, as with a class of
-        2 %: then the range holds too rarely.
+        2%: then the range holds too rarely.
 
     Notes
     -----
     A pilot with few readers knows little of how much readers differ. `n_rows_range` says how much
     this leaves open. It is a generalised confidence interval (Weerahandi 1993): each jackknife's
-    variance is divided by draws of χ²/df, and the rows needed are computed for each draw. Rows and
-    ratings have the number of blocks less one as degrees of freedom. Raters have fewer than their
-    effective number R less one, ``2/(2/(R − 1) + 1/R)``: what a reader adds to a metric is given an
-    excess kurtosis of 1 (Box 1953). A normal effect and its square have it where the square makes
-    4 % of the variance. A pilot cannot tell: that of five values is never above 1/4. The
-    differences of these variances may be negative in a draw; their sum is not. The level of the
-    range is nominally 80 %; the guide says what it holds in simulated pilots. From five readers it
+    variance is divided by draws of χ²/df, and the samples needed are computed for each draw.
+    Samples and labels have the number of blocks less one as degrees of freedom. Raters have fewer
+    than their effective number R less one, ``2/(2/(R − 1) + 1/R)``: what a reader adds to a metric
+    is given an excess kurtosis of 1 (Box 1953). A normal effect and its square have it where the
+    square makes 4% of the variance. A pilot cannot tell: that of five values is never above 1/4.
+    The differences of these variances may be negative in a draw; their sum is not. The level of the
+    range is nominally 80%; the guide says what it holds in simulated pilots. From five readers it
     is mostly open above.
 
     Disagreement and kappas compare pairs of readings. What is particular to a pair of readers falls
     as 1/R², and a jackknife counts it more than twice where readers are few. It comes from the
     metric of each pair of readers, fitted by an effect of either reader: what is left over is
-    particular to the pair, less what the rows explain. That needs four readers; with three
+    particular to the pair, less what the samples explain. That needs four readers; with three
     everything is taken to fall as 1/R, and the forecast for more readers is too wide. Of more than
     12 readers those with the most readings speak.
 
@@ -256,7 +258,7 @@ def study_size(
             raise ValueError("per_row must be at least 2: the metric compares readings of one row.")
         pairs = pair_components(statistic, design.rows)
     known = _Pilot(*components, pairs.gamma, pairs.noise)
-    # rows that contribute, and their mean number of readings
+    # samples that contribute, and their mean number of readings
     readings = float(statistic.labels.n.mean())
     sizes = (len(statistic.data), readings, panel.n_raters, pairs.n_rows)
     # no component of the pilot itself is negative
@@ -282,7 +284,7 @@ def study_size(
 
 
 def _designs(n_raters, per_row: int | None) -> tuple[Integers, Integers]:
-    """Readers and readings a row of each design."""
+    """Readers and readings a sample of each design."""
     if not all(is_count(R) for R in n_raters):
         raise ValueError(f"n_raters must hold ints of at least 1, got {n_raters!r}.")
     R = np.array(n_raters, dtype=np.int64)
@@ -310,7 +312,7 @@ class _Pilot(NamedTuple):
         return _Pilot(*(np.array(self) * dfs / chi2.ppf(chance, dfs)).T)
 
     def components(self, n: int, m: float, R: int, n_rows: float) -> dict:
-        """Those of `StudySize`, of n rows with m readings of R raters; some may be negative.
+        """Those of `StudySize`, of n samples with m readings of R raters; some may be negative.
 
         What pairs add has been taken off the jackknives.
         """
@@ -361,7 +363,7 @@ def _half_width(size: StudySize, n_rows, n_raters, per_row) -> Floats:
 
 
 def _rows_needed(size: StudySize, half_width: float) -> Floats:
-    """The least number of rows of each design, by bisection; inf where the most are too few."""
+    """The least number of samples of each design, by bisection; inf where the most are too few."""
     design = (size.n_raters, size.per_row)
     low = np.full(np.broadcast_shapes(size.n_raters.shape, np.shape(size.rows)), 2.0)
     high = np.full(low.shape, float(_MOST_ROWS))

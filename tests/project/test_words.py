@@ -1,0 +1,82 @@
+"""One word for one thing: words that must not come back, in docstrings, messages and pages."""
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+SOURCES = sorted((ROOT / "sklearn_lhcal").rglob("*.py"))
+# built pages, and the one that lists these words
+LEFT_OUT = ("_build", "_templates", "api", "auto_examples", "notation.rst")
+PAGES = [
+    ROOT / "README.md",
+    *(
+        p
+        for p in sorted((ROOT / "doc").rglob("*.rst"))
+        if p.relative_to(ROOT / "doc").parts[0] not in LEFT_OUT
+    ),
+]
+# what must not come back, and what stands for it
+WORDS = {
+    r"\bas (it|they) came\b": "uncalibrated",
+    r"\bmade (data|rows|samples|up)\b": "simulated data",
+    r"\btoo sure\b": "overconfident",
+    r"\bnot above the noise\b": "not distinguishable from 0",
+    r"\btakes? off the noise\b": "bias-bias-corrected",
+    r"\b[Pp]lugin\b": "plug-in",
+    r"\bbest constant decision\b": "best default decision",
+    r"\bself-assessed\b": "expected cost as the model estimates it",
+    r"\b([Ll]abellers?|[Cc]olleagues?)\b": "rater",
+    r"\b[Vv]otes?\b": "label",
+    r"\bworth \w+ readers\b": "equivalent number of readers",
+    r"\bnotion\b": "kind",
+    r"\b(Ruler|Priced|tariff|unsaid)\b": "costs, undefined_reason",
+    r"\bdear(er|est)?\b": "expensive",
+    r"\bis no mean\b": "is not a mean",
+    r"(?<![\w.\d)\]'\"/*])\.\d": "0.05",
+    r"\d %(?![\d(sr.])": "95%",
+    r"(?<![\d.])\d{1,3} 000\b": "10,000",
+}
+CODE = re.compile(r"``.*?``|`[^`]*`|:\w+:`.*?`|\{[^{}]*\}|<.*?>", re.S)
+
+
+def strings(tree):
+    """(line, text) of docstrings without their examples, and of messages."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and " " in node.value:
+            lines = node.value.split("\n")
+            kept = [line for line in lines if not line.strip().startswith((">>>", "..."))]
+            yield node.lineno, "\n".join(kept)
+
+
+def running_text(page):
+    """A page without its blocks of code."""
+    text = page.read_text(encoding="utf-8")
+    text = re.sub(r"^```.*?^```", "", text, flags=re.M | re.S)
+    block = r"^( *)\.\. (code-block|math|csv-table|literalinclude|meta)::.*\n((?:\1 +.*\n|[ ]*\n)*)"
+    return re.sub(block, "", text, flags=re.M)
+
+
+def found(text):
+    """The words of a text that must not stand there, with what stands for them."""
+    text = CODE.sub(" ", text)
+    return [(m[0], new) for old, new in WORDS.items() for m in re.finditer(old, text)]
+
+
+@pytest.mark.parametrize("source", SOURCES, ids=lambda p: str(p.relative_to(ROOT)))
+def test_words_of_docstrings_and_messages(source):
+    tree = ast.parse(source.read_text(encoding="utf-8"))
+    wrong = [(line, *pair) for line, text in strings(tree) for pair in found(text)]
+    assert not wrong
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: str(p.relative_to(ROOT)))
+def test_words_of_pages(page):
+    assert not found(running_text(page))
+
+
+def test_old_words_are_found():
+    assert found("The model as it came loses .05 of the labels.")
+    assert not found("The uncalibrated model loses 0.05 of the labels, see ``votes``.")
