@@ -247,7 +247,8 @@ def check_same_length(n: int, **named) -> None:
     for name, value in named.items():
         if value is not None and n_rows(value, name) != n:
             raise ValueError(
-                f"{name} has {n_rows(value)} rows, expected {n}: inconsistent numbers of samples."
+                f"{name} has {n_rows(value)} samples, expected {n}: inconsistent numbers of "
+                "samples."
             )
 
 

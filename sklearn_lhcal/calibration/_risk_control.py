@@ -478,7 +478,7 @@ class RiskControlledDecision(_Guarantee):
         if self.method == "conformal" or self.budget <= costs.C.min():
             raise ValueError(
                 f"A referral costs {costs.referral:g}, more than the budget of {self.budget:g}: "
-                "even referring every row would exceed it. Raise the budget; or, where decisions "
+                "even referring all samples would exceed it. Raise the budget; or, where decisions "
                 'cost less, method="learn_then_test" may show that the whole does.'
             )
 
@@ -561,7 +561,7 @@ class RiskControlledDecision(_Guarantee):
 
     def _in_words(self, referral: float, rows: HeldOut) -> str:
         n = rows.units.max() + 1
-        units = "rows" if n == len(rows.units) else "groups"
+        units = "samples" if n == len(rows.units) else "groups"
         what = f"cost of a sample, referrals at {referral:g}"
         if self.method == "conformal":
             return f"E[{what}] <= {self.budget:g}, over {n} calibration {units} and a new one"

@@ -331,7 +331,7 @@ def _losses(rows: Rows, **how) -> list:
     seen = rows.contributing(2)
     if seen is None:
         raise ValueError(
-            "No row has two raters in y and a positive weight; the bias-corrected losses need some."
+            "No sample has two raters in y and a positive weight; the losses need some."
         )
     # of a distribution the mean counts, and takes less to cut into blocks
     z = PointMass.of_checked(seen.z).with_classes(seen.classes)

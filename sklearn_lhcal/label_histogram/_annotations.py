@@ -297,7 +297,7 @@ class Annotations(Ratings):
         kept = any_array(ratings, "ratings")
         if kept.shape != self.rater.shape or kept.dtype != bool:
             raise ValueError(
-                f"labels must hold {len(self.rater)} booleans, one a label, got dtype "
+                f"ratings must hold {len(self.rater)} booleans, one a label, got dtype "
                 f"{kept.dtype} and shape {kept.shape}."
             )
         part = copy.copy(self)

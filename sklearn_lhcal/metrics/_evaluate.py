@@ -140,7 +140,8 @@ def undefined(name: str, least_raters: int) -> float:
     """NaN, with the one warning that says why."""
     needs = f"{least_raters} raters" if least_raters > 1 else "a rater"
     warnings.warn(
-        f"{name} is undefined and set to NaN: no row with a positive weight has {needs} or more.",
+        f"{name} is undefined and set to NaN: no sample with a positive weight has {needs} or "
+        "more.",
         UndefinedMetricWarning,
         stacklevel=5,
     )

@@ -216,7 +216,7 @@ def test_the_penalty_must_not_be_negative(penalty, data):
 )
 def test_features_have_one_row_for_each_row(features, returned, data):
     with pytest.raises(
-        ValueError, match=f"one sample for each of the 200 samples of X, it returned {returned}"
+        ValueError, match=f"one row for each of the 200 samples of X, it returned {returned}"
     ):
         AlphaCalibration("proba", features=features).fit(data.prediction, data.counts)
 

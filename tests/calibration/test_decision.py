@@ -378,7 +378,7 @@ def test_zeros_of_the_classifier_are_seen(scaling, data):
             r"\['auto', 'nll', 'ece', 'direct', 'margin'\] or a torch module, got 'classwise_ece'",
         ),
         ({"cost_matrix": np.ones((3, 2))}, "nothing is to decide"),
-        ({"cost_matrix": np.ones((2, 2))}, "has 2 samples, expected one for each of 3 classes"),
+        ({"cost_matrix": np.ones((2, 2))}, "has 2 rows, expected one for each of 3 classes"),
         (
             {"inner_cv": 0},
             "inner_cv must be an int of at least 2, got 0",

@@ -140,7 +140,7 @@ def test_a_budget_below_the_referral_is_kept_where_decisions_cost_less(pool):
     assert decided.min() > 0.5
     with pytest.raises(ValueError, match="The 12 calibration samples or groups do not show"):
         model.fit(z[:12], y[:12])
-    with pytest.raises(ValueError, match="even referring every sample would exceed it"):
+    with pytest.raises(ValueError, match="even referring all samples would exceed it"):
         model.set_params(budget=0).fit(z, y)
 
 

@@ -225,7 +225,7 @@ def test_shrinkage_of_many_classes_has_scipys_optimum():
 def test_without_a_prior_the_unit_of_weights_does_not_matter(unit, data, logits):
     w = np.linspace(0, 2, 400)
     one = clone(FREE_MATRIX).fit(logits, data.counts, sample_weight=w)
-    with pytest.warns(UserWarning, match="Weights count rows") if unit < 1 else nullcontext():
+    with pytest.warns(UserWarning, match="Weights count samples") if unit < 1 else nullcontext():
         other = clone(FREE_MATRIX).fit(logits, data.counts, sample_weight=unit * w)
     assert_allclose(other.predict_proba(logits), one.predict_proba(logits), rtol=1e-6)
 
@@ -438,12 +438,12 @@ def test_weights_that_are_fractions_of_rows_are_said(unit, data, logits):
     w = unit * np.linspace(0.1, 2, 400)
     for scaling in (TemperatureScaling, VectorScaling):
         calibrator = scaling("logits")
-        with pytest.warns(UserWarning, match="Weights count rows.*divide the weights by"):
+        with pytest.warns(UserWarning, match="Weights count samples.*divide the weights by"):
             model = clone(calibrator).fit(logits, data.counts, sample_weight=w)
         if unit < 1e-30:
             assert_allclose(model.predict_proba(logits), np.exp(logits), rtol=1e-6)
     free = clone(FREE_VECTOR)
     one = clone(free).fit(logits, data.counts, sample_weight=w / unit)
-    with pytest.warns(UserWarning, match="Weights count rows"):
+    with pytest.warns(UserWarning, match="Weights count samples"):
         tiny = clone(free).fit(logits, data.counts, sample_weight=w)
     assert_allclose(tiny.predict_proba(logits), one.predict_proba(logits), rtol=1e-6)

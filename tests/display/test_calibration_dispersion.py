@@ -421,7 +421,7 @@ def test_one_rater_a_row_is_not_enough(data):
 
 
 def test_length_that_differs(data):
-    with pytest.raises(ValueError, match="rows"):
+    with pytest.raises(ValueError, match="samples"):
         show(data.counts, {"model": data.prediction[:-1]})
 
 

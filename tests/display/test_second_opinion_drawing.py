@@ -168,7 +168,7 @@ def test_plot_draws_again_on_given_axes_and_from_numbers(data, distribution):
         ({"n_points": 1}, "n_points must be an int"),
         ({"n_points": 20.0}, "n_points must be an int"),
         ({"sample_weight": [1.0, -1.0]}, "sample_weight contains NaN, infinite or negative"),
-        ({"y": [[1, 1]]}, "rows"),
+        ({"y": [[1, 1]]}, "samples"),
         ({"y": [[1.5, 1], [1, 1]]}, "fractional counts"),
         ({"y": [0, 1]}, "two raters or more"),
         ({"y": [[1, 1], [1, 0]], "sample_weight": [0, 1]}, "two raters or more"),

@@ -198,7 +198,7 @@ def test_the_p_value_of_counts_by_enumeration():
     assert adjudication_test(more, groups=groups).statistic == pytest.approx(test.statistic)
     assert adjudication_test(more).statistic < 0
     assert np.isnan(adjudication_test([[2, 0], [3, 0], [0, 4]]).statistic)
-    with pytest.raises(ValueError, match="groups has 3 rows"):
+    with pytest.raises(ValueError, match="groups has 3 samples"):
         adjudication_test(one, groups=[0, 1, 2])
 
 

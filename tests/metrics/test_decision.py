@@ -329,7 +329,7 @@ def test_bernstein_is_shorter_where_costs_vary_little():
             "NaN or infinite costs|contains NaN or infinite values .first in sample 0",
         ),
         ([0, 1], "must have shape .n_classes, n_decisions. or .n_samples, .*, got .2,."),
-        ([[0, 1], [1, 0], [1, 1]], "has 3 samples, expected one for each of 2 classes"),
+        ([[0, 1], [1, 0], [1, 1]], "has 3 rows, expected one for each of 2 classes"),
         ([["a", "b"], ["c", "d"]], "cost_matrix must be numeric"),
         (pd.DataFrame([[0, 1], [1, 0]], columns=["x", "x"]), "names columns twice"),
     ],

@@ -211,7 +211,9 @@ WRONG = {
     "prediction has 199 samples, expected 200": lambda p: p[1:],
     "prediction must have shape (n_samples, n_findings)": lambda p: p[:, 0],
     "Finding 'mass': prediction": lambda p: p + np.eye(3)[1],
-    "prediction of 'mass' has 2 rows": lambda p: dict.fromkeys(NAMES, p[:, 0]) | {"mass": [0, 1]},
+    "prediction of 'mass' has 2 samples": lambda p: (
+        dict.fromkeys(NAMES, p[:, 0]) | {"mass": [0, 1]}
+    ),
 }
 
 

@@ -202,7 +202,7 @@ def test_random_state_is_honoured(data):
     [
         ({"confidence_level": 1.0}, "confidence_level must lie"),
         ({"groups": np.zeros(200)}, "two samples or groups"),
-        ({"groups": np.zeros(7)}, "groups has 7 rows"),
+        ({"groups": np.zeros(7)}, "groups has 7 samples"),
         ({"n_blocks": 1}, "two blocks"),
         ({"groups": [None, *"ab" * 99, "a"]}, "groups must not have missing values"),
         ({"groups": np.append(np.arange(199.0), np.nan)}, "groups must not have missing values"),

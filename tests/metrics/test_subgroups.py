@@ -102,7 +102,7 @@ def test_samples_without_weight_or_label_are_in_no_subgroup():
     ("subgroups", "message"),
     [
         ({"sex": SEX[:-1]}, r"subgroups\['sex'\] has 119 samples, expected 120"),
-        (SEX[:-1], r"subgroups\['subgroup'\] has 119 rows"),
+        (SEX[:-1], r"subgroups\['subgroup'\] has 119 samples"),
         (
             {"sex": SEX, "site": np.ones(N)},
             r"subgroups\['site'\] has one value only, site=1.0",

@@ -241,7 +241,7 @@ def test_scikit_learns_own_corrupts_counts_silently():
         ({"cv": "holdout"}, "cv"),
         ({"estimator": StandardScaler()}, "must be a classifier, got StandardScaler"),
         ({"X": np.zeros((239, 5))}, "X has 239 samples, expected 240"),
-        ({"groups": GROUPS[:-1]}, "groups has 239 rows"),
+        ({"groups": GROUPS[:-1]}, "groups has 239 samples"),
         ({"y": np.zeros((240, 3), dtype=int)}, "samples without labels"),
         (
             {"estimator": KNeighborsClassifier(), "fit_params": {"sample_weight": np.ones(240)}},

@@ -159,7 +159,7 @@ def test_balls_are_carved_where_features_lie(frozen):
             r"X has shape \(60, 1, 6, 6\), but balls need one vector a sample; give the splitter",
         ),
         ("conv1", r"a layer of a network is LayerFeatures\("),
-        (lambda X: X[:-1], "features must return one sample for each of the 60 samples of X"),
+        (lambda X: X[:-1], "features must return one row for each of the 60 samples of X"),
         (lambda X: X * np.nan, "features of BallCarvingSplit contain NaN"),
         (LayerFeatures(NET, "4"), "y is missing"),
     ],

@@ -123,7 +123,7 @@ ALSO = {
     "predictions": "prediction",
     "reference_prediction": "y_reference",
     "y": "y_pred|class|labels",
-    "groups": "fold|rows|train_size",
+    "groups": "fold|samples|train_size",
     "groups_rest": "groups|rows",
     "counts": "y",
     "given": "y",

@@ -284,7 +284,7 @@ def test_what_is_refused(rows, loans):
         bayes_decision(z, C[:-1])
     with pytest.raises(ValueError, match="cost_matrix has 59 samples, expected 60"):
         decision_risk(y, d, C[:-1])
-    with pytest.raises(ValueError, match="has 2 samples, expected one for each of 3 classes"):
+    with pytest.raises(ValueError, match="has 2 rows, expected one for each of 3 classes"):
         bayes_decision(z, C[:, :2])
     wrong = C.copy()
     wrong[7, 1, 2] = np.nan

@@ -260,8 +260,8 @@ def check_rows_remain(y: Annotations, w: NDArray | None, least_raters: int) -> N
     if lost > _MOST_LOST:
         name = y.raters[int(gone.argmax())]
         raise ValueError(
-            f"Without rater {name} only {max(1 - lost, 0.0):.1%} of the rows have {least_raters} "
-            f"labels: intervals for new raters need more; {FIXED_RATERS}"
+            f"Without rater {name} only {max(1 - lost, 0.0):.1%} of the samples have "
+            f"{least_raters} labels: intervals for new raters need more; {FIXED_RATERS}"
         )
 
 

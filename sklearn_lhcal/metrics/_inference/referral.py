@@ -160,7 +160,9 @@ def _priorities(rule, distribution: Distribution) -> NDArray:
             f"got {priority.shape}."
         )
     if not np.isfinite(priority).all():
-        raise ValueError("rule contains NaN or infinite priorities; give every row a finite one.")
+        raise ValueError(
+            "rule contains NaN or infinite priorities; give every sample a finite one."
+        )
     return priority
 
 
