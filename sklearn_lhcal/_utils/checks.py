@@ -164,6 +164,15 @@ def take_rows(X, rows):
     return X[rows]
 
 
+def samples_of(key):
+    """What an index selects: scikit-learn takes samples by ``y[samples, ...]``."""
+    if not isinstance(key, tuple) or len(key) != 2:
+        return key
+    samples, rest = key
+    everything = rest is Ellipsis or (isinstance(rest, slice) and rest == slice(None))
+    return samples if everything else key
+
+
 def check_samples(X):
     """X as it is, whose rows can be counted and indexed; tensors without their history.
 

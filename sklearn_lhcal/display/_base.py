@@ -54,6 +54,10 @@ class Display:
         self.figure_ = panels[0].figure
         return panels
 
+    def _draw_legend(self) -> None:
+        """The legend of curves and their bands."""
+        self.legend_ = draw_legend(self.ax_, f"{self._level} intervals")
+
     @property
     def _level(self) -> str:
         """The confidence level as legends print it."""
@@ -122,6 +126,11 @@ def by_name(estimator) -> dict:
     if isinstance(estimator, dict):
         return estimator
     return {name_of(estimator, None): estimator}
+
+
+def predicted_by_each(estimator, X, y) -> dict[str, Any]:
+    """What each of the estimators predicts, by their names."""
+    return {name: predicted(model, X, y) for name, model in by_name(estimator).items()}
 
 
 def models_of(predictions) -> dict:
@@ -209,12 +218,15 @@ def draw_curves(ax, x, values, interval, names: dict, line_kwargs, band_kwargs):
     for i, name in names.items():
         style = styled(own_lines[i], linewidth=1.6, color=color_of(i), label=name)
         lines += ax.plot(x, values[i], **style)
-        if interval is None:
-            continue
-        # a band has the colour of its line
-        style = styled(own_bands[i], color=lines[-1].get_color(), alpha=0.15, linewidth=0)
-        bands.append(ax.fill_between(x, *interval[i].T, **style))
+        if interval is not None:
+            bands.append(draw_band(ax, x, interval[i], lines[-1], own_bands[i]))
     return lines, bands
+
+
+def draw_band(ax, x, interval, line, own: dict | None, alpha: float = 0.15):
+    """The band of a line, in its colour."""
+    style = styled(own, color=line.get_color(), alpha=alpha, linewidth=0)
+    return ax.fill_between(x, *interval.T, **style)
 
 
 def draw_reference(ax, what: str, top: float = 1.0, right: float = 1.0):

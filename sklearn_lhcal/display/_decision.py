@@ -32,7 +32,7 @@ from ._base import (
     look_of,
     models_of,
     of_each,
-    predicted,
+    predicted_by_each,
     reach,
     styled,
 )
@@ -253,10 +253,8 @@ class DecisionRiskDisplay(Display):
         >>> display.names
         ['GaussianNB']
         """
-        models = by_name(estimator)
-        costs: Any = known_costs(models) if cost_matrix is None else cost_matrix
-        predictions = {name: predicted(model, X, y) for name, model in models.items()}
-        return cls.from_predictions(y, predictions, costs, **kwargs)
+        costs: Any = known_costs(estimator) if cost_matrix is None else cost_matrix
+        return cls.from_predictions(y, predicted_by_each(estimator, X, y), costs, **kwargs)
 
     def plot(
         self,
@@ -291,8 +289,8 @@ class DecisionRiskDisplay(Display):
         # the legend names them once
         true[0] = {"label": "by the labels"} | true[0]
         said[0] = {"label": "as the model estimates"} | said[0]
-        for i, both in enumerate(zip(self.true_risk, self.model_risk, strict=True)):
-            sides = np.full((len(both[0]), 2), [i - 0.1, i + 0.2]).T
+        for i, both in enumerate(np.stack([self.true_risk, self.model_risk], axis=1)):
+            sides = np.broadcast_to([[i - 0.1], [i + 0.2]], both.shape)
             self.ax_.plot(sides, both, color="0.8", linewidth=0.7, zorder=1)
             self.points_ += draw_points(self.ax_, i, sides[0], both[0], true[i])
             own = {"color": self.points_[-1].get_color(), "markerfacecolor": "white"} | said[i]
@@ -391,25 +389,22 @@ class DecisionRiskDisplay(Display):
         self._take_axes(ax, SQUARE)
         own = of_each(line_kwargs, len(self.names), "line_kwargs")
         dashed = [look_of(i) | style for i, style in enumerate(own)]
-        shown = (self.curves[:-1], self.curve_interval, dict(enumerate(self.names)))
+        *curves, constant = self.curves
+        shown = (curves, self.curve_interval, dict(enumerate(self.names)))
         self.lines_, self.bands_ = draw_curves(self.ax_, SHARES, *shown, dashed, band_kwargs)
-        (self.constant_,) = self.ax_.plot(SHARES, self.curves[-1], **_CONSTANT)
-        first = "first"
-        second = "the second class"
+        (self.constant_,) = self.ax_.plot(SHARES, constant, **_CONSTANT)
+        first, second = "first", "the second class"
         if self.class_names is not None:
             first, second = (f"class {name}" for name in self.class_names)
         self.ax_.set(xlabel=f"Cost s of missing {second} ({first}: 1 − s)", xlim=(0, 1))
-        self.ax_.set_ylabel(_RISK)
-        self.ax_.set_ylim(bottom=0)
-        self.legend_ = draw_legend(self.ax_, f"{self._level} intervals")
+        self.ax_.set(ylabel=_RISK, ylim=(0, None))
+        self._draw_legend()
         return self
 
     def _mean_style(self, marker: str, own: dict | None) -> dict:
         """How means and their intervals are drawn."""
-        label = f"mean, {self._level}"
-        return styled(
-            own, fmt=marker, color="0.15", markersize=9, capsize=3, label=label, zorder=1.5
-        )
+        style = {"color": "0.15", "markersize": 9, "capsize": 3, "zorder": 1.5}
+        return styled(own, fmt=marker, label=f"mean, {self._level}", **style)
 
 
 # ------------------------------------------------------------------------------------ what is shown
@@ -420,7 +415,8 @@ SHARES = np.linspace(0, 1, 101)
 
 def splits_of(y, predictions) -> tuple[list, list, list]:
     """One label histogram and one dict of predictions for each split, and the models' names."""
-    if not _are_splits(predictions):
+    several = isinstance(predictions, (list, tuple)) and len(predictions)
+    if not several or not all(isinstance(split, dict) for split in predictions):
         y = [y]
         predictions = [predictions]
     splits = [models_of(split) for split in predictions]
@@ -428,12 +424,6 @@ def splits_of(y, predictions) -> tuple[list, list, list]:
     if any(list(split) != names for split in splits) or len(y) != len(splits):
         raise ValueError("Each split needs one y, and predictions of the same models.")
     return y, splits, names
-
-
-def _are_splits(predictions) -> bool:
-    if not isinstance(predictions, (list, tuple)) or not len(predictions):
-        return False
-    return all(isinstance(split, dict) for split in predictions)
 
 
 class Decided:
@@ -448,21 +438,13 @@ class Decided:
         self.model_risk = expected_cost(rows.z, self.d, C).mean()
         self.constant_risk = (rows.mu.mean(axis=0) @ C).min()
 
-    @property
-    def sorted_classes(self) -> NDArray | None:
-        """Names of the classes, sorted; None where they have none."""
-        classes = self.costs.classes
-        if classes is None:
-            return None
-        return sorted_names(classes)
 
-
-def known_costs(models: dict) -> Costs:
+def known_costs(estimator) -> Costs:
     """The cost matrix of the first of the fitted estimators that has one."""
-    known: list[Any] = [m for m in models.values() if hasattr(m, "cost_matrix_")]
-    if not known:
-        raise ValueError("No estimator has a cost matrix; pass cost_matrix.")
-    return Costs(known[0].cost_matrix_, np.asarray(known[0].classes_), None)
+    for model in by_name(estimator).values():
+        if hasattr(model, "cost_matrix_"):
+            return Costs(model.cost_matrix_, np.asarray(model.classes_), None)
+    raise ValueError("No estimator has a cost matrix; pass cost_matrix.")
 
 
 def decide(ys, splits: list[dict], names: list, costs: Costs, groups) -> list[list[Decided]]:
@@ -537,7 +519,7 @@ def of_two_classes(
     one = models[0][0]
     if len(one.costs.C) != 2:
         return {}
-    classes = one.sorted_classes
+    classes = one.costs.classes
     how: dict = {"raters": raters, "confidence_level": confidence_level}
     curves = [
         [
@@ -555,5 +537,5 @@ def of_two_classes(
     return {
         "curves": np.vstack([risk.mean(axis=1), default]),
         "curve_interval": np.array(ends),
-        "class_names": None if classes is None else classes.tolist(),
+        "class_names": None if classes is None else sorted_names(classes).tolist(),
     }

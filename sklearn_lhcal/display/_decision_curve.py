@@ -15,12 +15,10 @@ from ._base import (
     WIDE,
     Display,
     Styles,
-    by_name,
     check_reference,
     draw_curves,
-    draw_legend,
     models_of,
-    predicted,
+    predicted_by_each,
 )
 
 if TYPE_CHECKING:
@@ -230,11 +228,7 @@ class DecisionCurveDisplay(Display):
         >>> display.names, display.class_name
         (['GaussianNB'], 0)
         """
-        models = by_name(estimator)
-        predictions: dict[str, PredictionLike] = {
-            name: predicted(model, X, y) for name, model in models.items()
-        }
-        return cls.from_predictions(y, predictions, **kwargs)
+        return cls.from_predictions(y, predicted_by_each(estimator, X, y), **kwargs)
 
     def plot(
         self, ax: "Axes | None" = None, *, line_kwargs: Styles = None, band_kwargs: Styles = None
@@ -263,7 +257,7 @@ class DecisionCurveDisplay(Display):
         top = 1.08 * max(self.net_benefit.max(), self.treat_all.max(), 1e-6)
         self.ax_.set_ylim(-_BELOW * top, top)
         self.ax_.set_ylabel("Net benefit (true alarms per sample)")
-        self.legend_ = draw_legend(self.ax_, f"{self._level} intervals")
+        self._draw_legend()
         return self
 
     def plot_differences(
@@ -292,13 +286,11 @@ class DecisionCurveDisplay(Display):
         # where one acts on all, false alarms at high thresholds would fill the figure
         reach = max(self.net_benefit.max(), 1e-6)
         ends = np.clip(self.difference_interval[list(shown)], -reach, reach)
-        margin = 0.05 * reach
-        self.ax_.set_ylim(ends.min() - margin, ends.max() + margin)
-        self.legend_ = draw_legend(self.ax_, f"{self._level} intervals")
+        self.ax_.set_ylim(ends.min() - 0.05 * reach, ends.max() + 0.05 * reach)
+        self._draw_legend()
         return self
 
-    def _draw(self, values, interval, shown, line_kwargs, band_kwargs) -> None:
-        curves = (self.thresholds, values, interval, shown)
-        self.lines_, self.bands_ = draw_curves(self.ax_, *curves, line_kwargs, band_kwargs)
+    def _draw(self, *curves) -> None:
+        self.lines_, self.bands_ = draw_curves(self.ax_, self.thresholds, *curves)
         label = f"Threshold t: act where class {self.class_name} has probability t or more"
         self.ax_.set(xlabel=label, xlim=(0, 1))

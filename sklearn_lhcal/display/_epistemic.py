@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -24,13 +25,14 @@ from .._utils.types import (
     Strategy,
 )
 from ..distributions import predict_epistemic
-from ..metrics import GainCurve, accuracy_gain, gain_curve
+from ..metrics import accuracy_gain, gain_curve
 from ._base import (
     ABOVE_STRIP,
     STRIP_HEIGHT,
     WIDE,
     Display,
     color_of,
+    draw_band,
     draw_counts,
     draw_legend,
     name_of,
@@ -168,34 +170,30 @@ class EpistemicGainDisplay(Display):
             raise ValueError(
                 "gain and uncertainty must hold a number per row; one of them is None."
             )
-        given: list[Any] = [a for a in (gain, uncertainty, calibrated) if a is not None]
-        several = _are_runs(gain)
-        if not several:
-            given = [[a] for a in given]
-        if len({len(a) for a in given}) > 1:
-            raise ValueError(
-                "gain, uncertainty and calibrated have unequal numbers of runs: "
-                f"{[len(a) for a in given]}."
-            )
-        if several and groups is not None:
-            raise ValueError("groups are for one run; the bands of several are over runs.")
-        how: dict = {"n_bins": n_bins, "strategy": strategy, "groups": groups}
+        how: dict = {"n_bins": n_bins, "strategy": strategy}
         how["confidence_level"] = confidence_level
+        given: list[Any] = [a for a in (gain, uncertainty, calibrated) if a is not None]
+        if not _are_runs(gain):
+            run = gain_curve(*given[:2], calibrated=calibrated, groups=groups, **how)
+            return cls._of_run(run, confidence_level, name).plot(ax, **plot_kwargs)
+        sizes = [len(a) for a in given]
+        if len(set(sizes)) > 1:
+            raise ValueError(
+                f"gain, uncertainty and calibrated have unequal numbers of runs: {sizes}."
+            )
+        if groups is not None:
+            raise ValueError("groups are for one run; the bands of several are over runs.")
         runs = []
         for g, e, *c in zip(*given, strict=True):
             runs.append(gain_curve(g, e, calibrated=c[0] if c else None, **how))
-        if not several:
-            return cls._of_run(runs[0], confidence_level, name).plot(ax, **plot_kwargs)
         if len({len(run.bin_counts) for run in runs}) > 1:
             raise ValueError(
                 "Ties of the estimate leave some runs with fewer bins; use fewer bins, or edges."
             )
-        counts = np.sum([run.bin_counts for run in runs], axis=0)
-        means: list[Any] = [
-            np.array(of) for of in list(zip(*runs, strict=True))[2 : 2 + len(given)]
-        ]
-        kept: dict = {"confidence_level": confidence_level, "name": name}
-        return cls(*means, bin_counts=counts, **kept).plot(ax, **plot_kwargs)
+        means: list[Any]
+        counts, _, *means = map(np.array, zip(*runs, strict=True))
+        of_all = counts.sum(axis=0), None, *means[: len(given)]
+        return cls._of_run(of_all, confidence_level, name).plot(ax, **plot_kwargs)
 
     @classmethod
     @checked
@@ -261,12 +259,11 @@ class EpistemicGainDisplay(Display):
         return cls._of_run(run, confidence_level, name).plot(ax, **plot_kwargs)
 
     @classmethod
-    def _of_run(cls, run: GainCurve, confidence_level: float, name: str | None) -> Self:
-        """Of one run."""
-        means: list[Any]
+    def _of_run(cls, run: tuple, confidence_level: float, name: str | None) -> Self:
+        """Of the fields of a `GainCurve`."""
         counts, interval, *means = run
-        kept: dict = {"confidence_level": confidence_level, "name": name}
-        return cls(*means, interval=interval, bin_counts=counts, **kept)
+        kept: dict = {"interval": interval, "bin_counts": counts, "name": name}
+        return cls(*means, confidence_level=confidence_level, **kept)
 
     @classmethod
     @checked
@@ -359,15 +356,12 @@ class EpistemicGainDisplay(Display):
         estimate = self.mean_uncertainty if plot_uncertainty else None
         gain = styled(gain_kwargs, label="gain in accuracy", color=color_of(1), marker="o")
         raw = styled(uncertainty_kwargs, label=name, color=color_of(0), marker="s")
-        calibrated = styled(
-            calibrated_kwargs, label=f"{name}, calibrated", color=color_of(3), marker="^"
-        )
-        draw = self._draw
-        self.gain_line_, self.gain_band_ = draw(self.mean_gain, gain, band_kwargs, self.interval)
-        self.uncertainty_line_, self.uncertainty_band_ = draw(estimate, raw, band_kwargs)
-        self.calibrated_line_, self.calibrated_band_ = draw(
-            self.mean_calibrated, calibrated, band_kwargs
-        )
+        name = f"{name}, calibrated"
+        other = styled(calibrated_kwargs, label=name, color=color_of(3), marker="^")
+        draw = partial(self._draw, band_kwargs)
+        self.gain_line_, self.gain_band_ = draw(self.mean_gain, gain, self.interval)
+        self.uncertainty_line_, self.uncertainty_band_ = draw(estimate, raw)
+        self.calibrated_line_, self.calibrated_band_ = draw(self.mean_calibrated, other)
         self.ax_.axhline(0, color="0.35", linewidth=0.8, zorder=1)
         last = self.mean_gain.shape[-1] + 0.5
         self.ax_.set(xlabel="Bin of the estimate, in ascending order", xlim=(0.5, last))
@@ -381,7 +375,7 @@ class EpistemicGainDisplay(Display):
             return f"bands: {self._level} intervals over {len(self.mean_gain)} runs"
         return f"band: {self._level} intervals"
 
-    def _draw(self, values, style: dict, own_band: dict | None, interval=None):
+    def _draw(self, band_kwargs: dict | None, values, style: dict, interval=None):
         """The line of one quantity and its band, where there are such."""
         if values is None:
             return None, None
@@ -394,8 +388,7 @@ class EpistemicGainDisplay(Display):
             interval = np.column_stack([mean - reach, mean + reach])
         if interval is None:
             return line, None
-        band = styled(own_band, color=line.get_color(), alpha=0.18, linewidth=0)
-        return line, self.ax_.fill_between(x, *interval.T, **band)
+        return line, draw_band(self.ax_, x, interval, line, band_kwargs, alpha=0.18)
 
     def _draw_strip(self, own: dict | None):
         """The numbers of rows, below room that is made for them; None where they are not known."""

@@ -19,7 +19,7 @@ from .._utils.types import (
 )
 from ..distributions import Distribution
 from ..metrics import policy_curve
-from ._base import DOTTED, WIDE, Display, Styles, draw_curves, draw_legend, predicted, styled
+from ._base import DOTTED, WIDE, Display, Styles, draw_curves, predicted, styled
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -231,9 +231,7 @@ class LabelPolicyDisplay(Display):
         ValueError
             As `from_predictions`; an estimator that predicts no probabilities.
         """
-        costs: Any = cost_matrix
-        if callable(costs):
-            costs = costs(X)
+        costs: Any = cost_matrix(X) if callable(cost_matrix) else cost_matrix
         return cls.from_predictions(y, predicted(estimator, X, y), costs, **kwargs)
 
     def plot(
@@ -262,12 +260,10 @@ class LabelPolicyDisplay(Display):
             Itself, with its artists.
         """
         self._take_axes(ax, WIDE)
-        self.fixed_lines_ = []
-        last = len(self.fixed_cost) - 1
-        for cost in self.fixed_cost:
-            style = styled(fixed_kwargs, color="0.7", linewidth=0.8, zorder=1)
-            self.fixed_lines_ += self.ax_.plot(self.prices, cost, **style)
+        style = styled(fixed_kwargs, color="0.7", linewidth=0.8, zorder=1)
+        self.fixed_lines_ = self.ax_.plot(self.prices, self.fixed_cost.T, **style)
         # the legend names them once
+        last = len(self.fixed_cost) - 1
         self.fixed_lines_[0].set_label(f"0, 1, …, {last} labels for every sample")
         shown = dict(enumerate(self.names))
         self._draw(self.total_cost, self.interval, shown, line_kwargs, band_kwargs)
@@ -276,7 +272,7 @@ class LabelPolicyDisplay(Display):
         margin = 0.08 * (high - low)
         self.ax_.set_ylim(low - margin, high + margin)
         self.ax_.set_ylabel("Total cost of a sample (unit of the costs)")
-        self.legend_ = draw_legend(self.ax_, f"{self._level} intervals")
+        self._draw_legend()
         return self
 
     def plot_differences(
@@ -298,15 +294,13 @@ class LabelPolicyDisplay(Display):
         """
         self._take_axes(ax, WIDE)
         self.fixed_lines_ = []
-        shown = {i: self.names[i] for i in (1, 2)}
+        shown = {1: self.names[1], 2: self.names[2]}
         self._draw(self.difference, self.difference_interval, shown, line_kwargs, band_kwargs)
         self.ax_.axhline(0, label=self.names[0], **DOTTED)
         self.ax_.set_ylabel("Total cost less that of optimal stopping\n(unit of the costs)")
-        self.legend_ = draw_legend(self.ax_, f"{self._level} intervals")
+        self._draw_legend()
         return self
 
-    def _draw(self, values, interval, shown, line_kwargs, band_kwargs) -> None:
-        curves = (self.prices, values, interval, shown)
-        self.lines_, self.bands_ = draw_curves(self.ax_, *curves, line_kwargs, band_kwargs)
-        self.ax_.set(xlabel="Cost of a label (unit of the costs)")
-        self.ax_.set_xlim(self.prices[0], self.prices[-1])
+    def _draw(self, *curves) -> None:
+        self.lines_, self.bands_ = draw_curves(self.ax_, self.prices, *curves)
+        self.ax_.set(xlabel="Cost of a label (unit of the costs)", xlim=self.prices[[0, -1]])

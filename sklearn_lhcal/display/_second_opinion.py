@@ -9,7 +9,17 @@ from .._rows import PredictionLike
 from .._utils.checks import checked
 from .._utils.types import ArrayLike, Estimator, Groups, LabelsLike, Raters, Samples, Weights
 from ..metrics import referral_curve
-from ._base import WIDE, Display, draw_legend, draw_reference, drawn, name_of, predicted, styled
+from ._base import (
+    WIDE,
+    Display,
+    draw_band,
+    draw_legend,
+    draw_reference,
+    drawn,
+    name_of,
+    predicted,
+    styled,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -302,13 +312,11 @@ default="second_opinion_value"
         label = self.name if name is None else name
         style = styled(line_kwargs, linewidth=1.8, label=label)
         (self.line_,) = self.ax_.plot(self.fraction, self.realised_gain, **style)
-        color = self.line_.get_color()
-        style = styled(band_kwargs, color=color, alpha=0.15, linewidth=0)
-        self.band_ = self.ax_.fill_between(self.fraction, *self.interval.T, **style)
+        self.band_ = draw_band(self.ax_, self.fraction, self.interval, self.line_, band_kwargs)
         self.expected_line_ = None
         if plot_expected:
-            dashed = {"linestyle": (0, (5, 2)), "gid": _EXPECTED}
-            style = styled(expected_kwargs, color=color, linewidth=1.2, **dashed)
+            dashed = {"linestyle": (0, (5, 2)), "linewidth": 1.2, "gid": _EXPECTED}
+            style = styled(expected_kwargs, color=self.line_.get_color(), **dashed)
             (self.expected_line_,) = self.ax_.plot(self.fraction, self.expected_gain, **style)
         _label(self.ax_, self.normalize)
         title = f"solid: realised, {self._level} intervals"

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
 from .._utils.arrays import Floats, Indices
-from .._utils.checks import as_floats, as_names, checked
+from .._utils.checks import as_floats, as_names, checked, samples_of
 from .._utils.distances import Distance, half_squares, points
 from .._utils.names import Side, check_classes, column_names, columns_by_name, is_sorted
 from .._utils.simplex import check_proba, entropy, in_columns
@@ -96,9 +96,7 @@ class Distribution(ABC):
         """What `nodes` returns."""
 
     def __getitem__(self, rows: Selection) -> Self:
-        # scikit-learn takes samples by X[samples, ...]
-        if isinstance(rows, tuple) and len(rows) == 2 and rows[1] is Ellipsis:
-            rows = rows[0]
+        rows = samples_of(rows)
         # An integer selects a batch of one sample.
         if isinstance(rows, (int, np.integer)):
             rows = [int(rows)]

@@ -16,6 +16,7 @@ from .._utils.checks import (
     checked,
     errors_of,
     is_real,
+    samples_of,
     take_rows,
 )
 from .._utils.findings import finding_table
@@ -267,9 +268,7 @@ class MultiLabelCounts:
         return len(self._labels[0])
 
     def __getitem__(self, key: Any) -> Self:
-        # scikit-learn takes samples by y[samples, ...]
-        if isinstance(key, tuple) and len(key) == 2 and key[1] is Ellipsis:
-            key = key[0]
+        key = samples_of(key)
         if isinstance(key, (tuple, int, np.integer, str)):
             raise IndexError("Select samples by a slice or a list; of(finding) is one finding.")
         return self.take(key)

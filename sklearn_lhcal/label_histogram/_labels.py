@@ -17,6 +17,7 @@ from .._utils.checks import (
     distinct,
     is_gap,
     plain_array,
+    samples_of,
 )
 from .._utils.names import Side, check_row_names, column_names, matched, numbers_of, sorted_names
 from .._utils.simplex import check_proba, in_columns
@@ -105,9 +106,7 @@ class Labels:
         return np.array(self.counts, dtype=dtype, copy=copy)
 
     def __getitem__(self, key: Any) -> NDArray | Self:
-        # scikit-learn takes samples by y[samples, ...]
-        if isinstance(key, tuple) and len(key) == 2 and _is_everything(key[1]):
-            key = key[0]
+        key = samples_of(key)
         if isinstance(key, (tuple, int, np.integer)):
             return self.counts[key]
         return self.take(key)
@@ -251,10 +250,6 @@ class Labels:
         counted = self.classes is None or np.array_equal(self.classes, np.arange(self.shape[1]))
         one_class = self.shape[1] == 1
         return self.counts if counted and not self.known and not one_class else self
-
-
-def _is_everything(key) -> bool:
-    return key is Ellipsis or (isinstance(key, slice) and key == slice(None))
 
 
 class KnownProbabilities(Labels):

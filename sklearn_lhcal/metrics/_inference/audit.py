@@ -241,16 +241,13 @@ def subgroup_audit(
     c = float(np.quantile(largest, confidence_level))
     error = np.sqrt(V) / M.sum(axis=1, keepdims=True)
     parts = [rows.take(np.flatnonzero(mask)) for mask in members]
-    pairs = zip(parts, error, strict=True)
-    limits = [_limits(part, own, c) for part, own in pairs]
+    limits = [_limits(part, own, c) for part, own in zip(parts, error, strict=True)]
     losses = [_losses(part, confidence_level) for part in parts]
     index = pd.MultiIndex.from_product([names, class_names(rows)], names=["subgroup", "class"])
     K = T.shape[1]
     frame = pd.DataFrame(index=index)
-    frame["n"] = np.repeat([len(part) for part in parts], K)
-    frame["estimate"] = np.ravel([x[0] for x in limits])
-    frame["low"] = np.ravel([x[1] for x in limits])
-    frame["high"] = np.ravel([x[2] for x in limits])
+    frame["n"] = np.repeat(members.sum(axis=1), K)
+    frame[["estimate", "low", "high"]] = np.concatenate(limits, axis=1).T
     frame["statistic"] = T.ravel()
     frame["detectable"] = (c + norm.ppf(0.8)) * error.ravel()
     for name in losses[0]:

@@ -140,8 +140,8 @@ def prediction_powered(
     """
     mean = _mean_metric(metric, options)
     _check_groups(groups, groups_rest)
-    both = y, prediction, proxy, groups
-    people, judge, rest = _read(mean, both, (proxy_rest, prediction_rest, groups_rest))
+    of_rest = proxy_rest, prediction_rest, groups_rest
+    people, judge, rest = _read(mean, y, prediction, proxy, groups, of_rest)
     rng = check_random_state(random_state)
     design = people.design(raters, n_blocks, rng)
     alone = interval_of(people, design, confidence_level)
@@ -200,10 +200,8 @@ def _check_groups(groups, groups_rest) -> None:
         raise ValueError(f"groups and groups_rest share {shared[:5]}: keep each group in one set.")
 
 
-def _read(metric: Metric, both: tuple, others: tuple) -> tuple[MeanStatistic, ...]:
+def _read(metric: Metric, y, prediction, proxy, groups, others) -> tuple[MeanStatistic, ...]:
     """A mean by people's labels, and by the proxy's of the same samples and of the rest."""
-    y, prediction, proxy, groups = both
-    proxy_rest, prediction_rest, groups_rest = others
     labels = read_labels(y)
     check_same_length(len(labels), proxy=proxy)
     check_row_names(y=y, proxy=proxy)
@@ -213,7 +211,7 @@ def _read(metric: Metric, both: tuple, others: tuple) -> tuple[MeanStatistic, ..
     if not len(enough):
         raise ValueError(f"{metric.name} needs {least} labels of people, which no sample of y has.")
     judged = _of_proxy(metric, rows, "proxy", proxy, prediction, groups)
-    rest = _of_proxy(metric, rows, "proxy_rest", proxy_rest, prediction_rest, groups_rest)
+    rest = _of_proxy(metric, rows, "proxy_rest", *others)
     parts = rows.take(enough), judged.take(labels.rated[enough]), rest
     return tuple(cast(MeanStatistic, of_metric(metric, part)) for part in parts)
 

@@ -825,12 +825,10 @@ def alternative_annotator_test(
     reader_wins = at.reader_error <= at.model_error + 1e-9
     difference = reader_wins.astype(np.float64) - model_wins
     R = len(labels.raters)
-    n, total, squares, wins = (
-        np.bincount(at.reader, a, minlength=R)
-        for a in (None, difference, difference**2, model_wins)
-    )
-    tested = np.flatnonzero(n >= max(least_rows, 2))
-    n, total, squares, wins = n[tested], total[tested], squares[tested], wins[tested]
+    terms = None, difference, difference**2, model_wins
+    sums = np.stack([np.bincount(at.reader, a, minlength=R) for a in terms])
+    tested = np.flatnonzero(sums[0] >= max(least_rows, 2))
+    n, total, squares, wins = sums[:, tested]
     mean = total / n
     spread = np.sqrt(np.maximum(squares / n - mean**2, 0.0) * n / (n - 1))
     p_value = _p_value(mean - epsilon, spread / np.sqrt(n), n - 1)
