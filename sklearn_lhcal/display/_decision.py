@@ -470,11 +470,10 @@ def intervals(
     Over the samples of one split, or over several splits.
     """
     if len(models[0]) == 1:
-        alone = [model[0] for model in models]
-        return _over_rows(alone, first, confidence_level, raters)
+        return _over_rows([model[0] for model in models], first, confidence_level, raters)
     risk = true_risks(models)
-    values = (risk, risk - risk[first])
-    return [_over_splits(v, test_share, confidence_level) for v in values]
+    difference = risk - risk[first]
+    return [_over_splits(v, test_share, confidence_level) for v in (risk, difference)]
 
 
 def true_risks(models: list[list[Decided]]) -> NDArray:

@@ -9,17 +9,7 @@ from .._rows import PredictionLike
 from .._utils.checks import checked
 from .._utils.types import ArrayLike, Estimator, Groups, LabelsLike, Raters, Samples, Weights
 from ..metrics import referral_curve
-from ._base import (
-    WIDE,
-    Display,
-    draw_band,
-    draw_legend,
-    draw_reference,
-    drawn,
-    name_of,
-    predicted,
-    styled,
-)
+from ._base import WIDE, Display, draw_band, draw_legend, draw_reference, drawn, predicted, styled
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -273,7 +263,7 @@ default="second_opinion_value"
         'RandomForestClassifier, by second opinion value'
         """
         if name is None:
-            name = f"{name_of(estimator, None)}, {_rule_in_words(rule)}"
+            name = f"{type(estimator).__name__}, {_rule_in_words(rule)}"
         kwargs |= {"rule": rule, "sample_weight": sample_weight, "name": name}
         return cls.from_predictions(y, predicted(estimator, X, y), **kwargs)
 

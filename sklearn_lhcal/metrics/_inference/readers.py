@@ -542,9 +542,7 @@ def _comparison(
 def _worth(ratio: ConfidenceInterval) -> tuple[float, float, float]:
     """m* = IL/EL and its interval, from those of EL/IL."""
     low, high = (1 / end if end > 0 else np.inf for end in (ratio.high, ratio.low))
-    worth = np.nan
-    if ratio.low > 0:
-        worth = 1 / ratio.estimate
+    worth = 1 / ratio.estimate if ratio.low > 0 else np.nan
     return worth, low, high
 
 
