@@ -4,6 +4,7 @@ import numpy as np
 
 from ..label_histogram import pairwise_disagreement
 from ._study import Step, Study
+from ._words import said
 
 MOST_CASES = 20
 # Probabilities closer than this are alike: rounding does not decide an order.
@@ -51,9 +52,8 @@ def disputed(study: Study, sensitive: bool) -> list[dict]:
 
 
 def _patient(study: Study, i: int, sensitive: bool) -> str:
-    if study.patients is None or study.groups is None:
-        return ""
-    return str(study.groups[i]) if sensitive else str(study.patients[i])
+    names = study.groups if sensitive else study.patients
+    return "" if names is None else str(names[i])
 
 
 def _listed(study: Study, values, form: str) -> str:
@@ -68,13 +68,9 @@ def _reason(study: Study, i: int) -> str:
     """Why a case is on the list."""
     mu = study.labels.mu[i]
     most = mu.argmax()
-    first = study.z[i].argmax()
-    if (mu >= mu[most] - _ROUNDING).sum() > 1:
-        return "raters are split evenly"
-    if first != most:
-        who = "the label is" if study.n_labels[i] == 1 else "most raters say"
-        return f"the model says {study.classes[first]}, {who} {study.classes[most]}"
-    return "a minority of the raters disagrees"
+    tied = (mu >= mu[most] - _ROUNDING).sum() > 1
+    names = {"first": study.classes[study.z[i].argmax()], "most": study.classes[most]}
+    return said("reason", tied=tied, n=study.n_labels[i], **names)
 
 
 def referred(study: Study, sensitive: bool) -> list[dict]:

@@ -24,34 +24,38 @@ _NEWTON_STEPS = 30
 _MOST_SLOPE = 100.0
 
 
-def _share_terms(rows: Rows, *, of: Any, predicted: bool) -> tuple:
-    chosen = rows.z if predicted else rows.mu
-    return rows.weight * chosen[:, of], rows.weight
+def _terms(rows: Rows, *, of: Any, what: Callable) -> tuple:
+    return rows.weight * what(rows, of), rows.weight
 
 
-def _hit_terms(rows: Rows, *, of: Any, positive: bool) -> tuple:
-    hit = (rows.z.argmax(axis=1) == of) == positive
-    return rows.weight * hit, rows.weight
+@metric(lambda **_: MeanOfTerms(terms=_terms, limits=(0.0, 1.0)))
+def class_mean(y, prediction, *, of: Any, what: Callable, sample_weight=None) -> float:
+    """Mean over cases of ``what(rows, of)``, which is about class `of`."""
+    return ratio(_terms, read_rows(y, prediction, sample_weight), of=of, what=what)
 
 
-def _tags(terms: Callable) -> Callable:
-    return lambda **_: MeanOfTerms(terms=terms, limits=(0.0, 1.0))
+def share(rows: Rows, of: int) -> Floats:
+    """Share of a case's labels in the class."""
+    return rows.mu[:, of]
 
 
-@metric(_tags(_share_terms))
-def share(y, prediction, *, of: Any, predicted: bool) -> float:
-    """Mean over cases of the share of labels in class `of`, or of its predicted probability."""
-    return ratio(_share_terms, read_rows(y, prediction), of=of, predicted=predicted)
+def probability(rows: Rows, of: int) -> Floats:
+    """Predicted probability of the class."""
+    return rows.z[:, of]
 
 
-@metric(_tags(_hit_terms))
-def hit_rate(y, prediction, *, of: Any, positive: bool, sample_weight=None) -> float:
-    """How often the first choice is class `of`, or is not, where not `positive`.
+def hit(rows: Rows, of: int) -> Floats:
+    """Whether the first choice is the class.
 
-    Weighted by the share of a case's labels in the class it is the sensitivity, by that of the
-    others the specificity.
+    Weighted by the share of a case's labels in it, the mean is the sensitivity; weighted by that of
+    the others, it is 1 minus the specificity.
     """
-    return ratio(_hit_terms, read_rows(y, prediction, sample_weight), of=of, positive=positive)
+    return rows.z.argmax(axis=1) == of
+
+
+def miss(rows: Rows, of: int) -> Floats:
+    """Whether the first choice is another class."""
+    return ~hit(rows, of)
 
 
 def area(rows: Rows, *, of: Any) -> float:
@@ -110,22 +114,21 @@ def _logistic(X: Floats, offset: Floats, rows: Rows, of: int) -> Floats:
     return np.full(len(beta), np.nan)
 
 
-def _of_rows(name: str, of_rows: Callable) -> Callable:
+def _of_rows(of_rows: Callable) -> Callable:
     @metric(lambda **_: OfRows(of_rows=of_rows))
     def function(y, prediction, *, of: Any) -> float:
         return of_rows(read_rows(y, prediction), of=of)
 
-    function.__name__ = name
     return function
 
 
 # What is measured of each class: name, function and its options.
 MEASURED: dict[str, tuple[Callable, dict]] = {
-    "share_of_labels": (share, {"predicted": False}),
-    "mean_probability": (share, {"predicted": True}),
-    "auc": (_of_rows("auc", area), {}),
-    "calibration_intercept": (_of_rows("calibration_intercept", intercept), {}),
-    "calibration_slope": (_of_rows("calibration_slope", slope), {}),
+    "share_of_labels": (class_mean, {"what": share}),
+    "mean_probability": (class_mean, {"what": probability}),
+    "auc": (_of_rows(area), {}),
+    "calibration_intercept": (_of_rows(intercept), {}),
+    "calibration_slope": (_of_rows(slope), {}),
 }
 
 
@@ -142,8 +145,8 @@ def _of_class(intervals: Intervals, k: int):
         name: (function, {"of": k, **own}) for name, (function, own) in MEASURED.items()
     }
     mu = study.labels.mu[:, k]
-    for name, weight, positive in (("sensitivity", mu, True), ("specificity", 1 - mu, False)):
-        plan[name] = hit_rate, {"of": k, "positive": positive, "sample_weight": weight}
+    plan["sensitivity"] = class_mean, {"of": k, "what": hit, "sample_weight": mu}
+    plan["specificity"] = class_mean, {"of": k, "what": miss, "sample_weight": 1 - mu}
     kind = {"kind": study.labels.classes.tolist()[k]}
     plan |= {name: (function, kind) for name, function in OF_CLASS.items()}
     for name, (function, options) in plan.items():

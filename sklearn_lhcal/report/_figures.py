@@ -12,7 +12,7 @@ from ..display import DecisionCurveDisplay, DisagreementReliabilityDisplay, Reli
 from ..distributions import Distribution
 from ._numbers import Number
 from ._raters import Raters
-from ._referral import Referral
+from ._referral import WORDS, Referral
 from ._study import Study
 from ._words import said
 
@@ -217,25 +217,23 @@ def _disagreement(study: Study, recalibrated: Distribution | None, how: dict) ->
 
 def _referral(referral: Referral, level: float) -> Picture:
     """The share captured by the cases that are referred first, and by cases chosen at random."""
-    look = {
-        "irreducible_loss": ("disagreement between raters", "#CC79A7", "o"),
-        "expected_squared_loss": ("Brier score of the model", "#E69F00", "s"),
-    }
+    look = {"irreducible_loss": ("#CC79A7", "o"), "expected_squared_loss": ("#E69F00", "s")}
+    curves = referral.curves
 
     def draw(ax):
-        sent = np.array(referral.sent)
-        for name, points in referral.captured.items():
-            words, colour, marker = look[name]
-            share = np.array([number.estimate for number in points])
-            low, high = np.transpose([(number.low, number.high) for number in points])
+        sent = referral.sent
+        for name in referral.captured:
+            colour, marker = look[name]
+            share = curves[name]["share_captured"]
+            low, high = np.transpose(curves[name]["interval"])
             ax.fill_between(sent, low, high, color=colour, alpha=0.2, linewidth=0)
-            ax.plot(sent, share, color=colour, marker=marker, markersize=4, label=words)
+            line = {"color": colour, "marker": marker, "markersize": 4}
+            ax.plot(sent, share, label=WORDS[name], **line)
         ax.plot([0, 1], [0, 1], color="0.35", linestyle=(0, (1, 1.5)), label="chosen at random")
-        ax.set(xlim=(0, 1), ylim=(0, 1.02))
-        ax.set(xlabel="Share of cases referred, most disagreement predicted first")
-        ax.set_ylabel("Share captured")
+        words = "Share of cases referred, most disagreement predicted first"
+        ax.set(xlim=(0, 1), ylim=(0, 1.02), xlabel=words, ylabel="Share captured")
         ax.legend(fontsize="small", loc="lower right", title=f"bands: {100 * level:g}% intervals")
-        return referral.curves
+        return curves
 
     return _draw(draw, (4.8, 4.0), said("referral"))
 

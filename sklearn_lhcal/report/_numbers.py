@@ -13,7 +13,6 @@ from .._utils.checks import take_rows
 from .._utils.progress import Progress
 from .._utils.simplex import accuracy
 from .._utils.tags import MeanOfTerms, metric, tags_of
-from .._utils.types import ArrayLike
 from ..distributions import Distribution
 from ..label_histogram import (
     fleiss_kappa,
@@ -216,14 +215,10 @@ def _plan(intervals: Intervals, recalibrated: Distribution | None) -> Iterator[p
         for name, function in (chosen | gaps).items():
             yield partial(intervals.measure, name, function, prediction, subset)
         if study.costs is not None:
-            yield partial(_risk, intervals, prediction, study.costs, subset)
+            advised = bayes_decision(prediction, study.costs)
+            own = {"cost_matrix": study.costs}
+            yield partial(intervals.measure, "decision_risk", decision_risk, advised, subset, **own)
     if recalibrated is not None:
         for name in COMPARED:
             if name in chosen:
                 yield partial(intervals.compare, name, chosen[name], recalibrated, "difference")
-
-
-def _risk(intervals: Intervals, prediction: Distribution, costs: ArrayLike, subset: str) -> Number:
-    """Mean cost of the decisions that a prediction advises."""
-    decisions = bayes_decision(prediction, costs)
-    return intervals.measure("decision_risk", decision_risk, decisions, subset, cost_matrix=costs)

@@ -8,10 +8,10 @@ from .._utils.arrays import Floats
 from .._utils.simplex import votes_of
 from ..label_histogram import Annotations
 from ..metrics import ReaderComparison, ReaderTable, reader_comparison, reader_table
-from ._numbers import Intervals, Number
+from ._numbers import Intervals
 from ._study import LEAST_RATERS, Study
 from ._verdict import MARGIN, error_state
-from ._words import said, text
+from ._words import lines, said
 
 MOST_RATERS = 50
 
@@ -58,33 +58,17 @@ def raters_of(intervals: Intervals, sensitive: bool) -> Raters | None:
     return Raters(these, new, table, names)
 
 
-def as_number(interval, n: int) -> Number:
-    """An interval as a number of the page."""
-    estimate, low, high = interval[:3]
-    return Number("", "uncalibrated", estimate, low, high, np.nan, n)
-
-
 def facts(found: Raters | None, study: Study) -> dict | None:
     """What the page says of named raters; None where there are none."""
     if found is None:
         return None
     rows = rows_of_raters(found, study)
+    about = {"these": found.these, "new": found.new, "state_of": error_state}
     return {
-        "sentences": sentences(found, study),
-        "stands_out": who_stands_out(rows, found),
+        "sentences": lines("beside_raters", margin=MARGIN, **about),
+        "stands_out": said("stands_out", rows=rows, table=found.table),
         "table": rows,
     }
-
-
-def sentences(found: Raters, study: Study) -> list[str]:
-    """Whether the model is as good as one more rater, and what its probabilities are worth."""
-    these = as_number(found.these.difference, len(study))
-    about = {"these": found.these, "difference": these, "margin": MARGIN}
-    words = [said("one_more_rater", state=error_state(these), **about)]
-    if found.new is not None:
-        wide = as_number(found.new.difference, len(study))
-        words.append(said("one_more_new", difference=wide, state=error_state(wide)))
-    return [*words, said("worth", these=found.these)]
 
 
 def rows_of_raters(found: Raters, study: Study) -> list[dict]:
@@ -95,47 +79,17 @@ def rows_of_raters(found: Raters, study: Study) -> list[dict]:
     order = np.argsort(-each.n_rows, kind="stable")[:MOST_RATERS]
     error = np.column_stack([each.error, each.error_interval]).tolist()
     difference = np.column_stack([each.difference, each.difference_interval]).tolist()
+    about = {"table": found.table, "classes": study.classes}
     return [
         {
             "rater": found.names[r],
             "n_cases": int(each.n_rows[r]),
             "disagreement": error[r],
             "model_minus_rater": difference[r],
-            "stands_out": [*_by_error(error[r], usual), *_by_bias(found.table, r, study)],
+            "stands_out": lines("differs", error=error[r], usual=usual, r=r, **about),
         }
         for r in order.tolist()
     ]
-
-
-def _by_error(error, usual: float):
-    """Whether the others disagree with a rater more or less often than raters do in the median."""
-    if error[1] > usual:
-        yield "disagrees with the others more often than the median rater does"
-    if error[2] < usual:
-        yield "disagrees with the others less often than the median rater does"
-
-
-def _by_bias(table: ReaderTable | None, r: int, study: Study):
-    """The classes that a rater names more or less often than the others of the same cases."""
-    if table is None:
-        return
-    for k, name in enumerate(study.classes):
-        low, high = table.interval[r, k]
-        if low > 0 or high < 0:
-            way = "more" if low > 0 else "less"
-            yield f"says {name} {way} often, by {text(abs(table.bias[r, k]))}"
-
-
-def who_stands_out(rows: list[dict], found: Raters) -> str:
-    """One sentence on the table of raters."""
-    how = {row["rater"]: " ".join(row["stands_out"]) for row in rows}
-    return said(
-        "stands_out",
-        by_disagreement=[rater for rater, why in how.items() if "disagrees" in why],
-        by_class=[rater for rater, why in how.items() if "says" in why],
-        p=found.table.pvalue if found.table else None,
-        parts=found.table.p_values if found.table else {},
-    )
 
 
 def confusion(study: Study) -> dict[str, list | None]:
@@ -152,7 +106,8 @@ def confusion(study: Study) -> dict[str, list | None]:
     y = study.labels.counts[several]
     n = y.sum(axis=1, keepdims=True)
     # pairs of two different labels of a case: y yᵀ − diag(y), each case weighing 1
-    pairs = (y / (n * (n - 1))).T @ y - np.diag((y / (n * (n - 1))).sum(axis=0))
+    w = y / (n * (n - 1))
+    pairs = w.T @ y - np.diag(w.sum(axis=0))
     return {"model": model, "raters": _shares(pairs)}
 
 

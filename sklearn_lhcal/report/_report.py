@@ -175,7 +175,6 @@ def report(
     >>> found.data["verdict"][0]["state"]
     'overconfident'
     """
-    _page.check_extras()
     study = read_study(
         y,
         prediction,

@@ -209,8 +209,7 @@ def read_study(
     if ids is None:
         ids = _own_ids(y, prediction)
     if ids is not None:
-        ids = np.asarray(ids)
-        ids = ids[given.rated]
+        ids = np.asarray(ids)[given.rated]
     prediction = rows.distribution.with_classes(names)
     if isinstance(distance, str):
         names = _graded(given, names)

@@ -18,7 +18,7 @@ def _with_interval(number) -> str:
     """An estimate and the ends of its interval, of a number or a list of the three."""
     if isinstance(number, Number):
         number = number[2:5]
-    estimate, low, high = map(text, number)
+    estimate, low, high = map(text, number[:3])
     if not np.isfinite(number[0]):
         return estimate
     if not np.isfinite(number[1]):
