@@ -55,7 +55,7 @@ def hit(rows: Rows, of: int) -> Floats:
 
 def miss(rows: Rows, of: int) -> Floats:
     """Whether the first choice is another class."""
-    return ~hit(rows, of)
+    return 1 - hit(rows, of)
 
 
 def area(rows: Rows, *, of: Any) -> float:

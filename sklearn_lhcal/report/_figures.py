@@ -256,20 +256,19 @@ def _loss(found: dict) -> Picture:
         for subset in ("uncalibrated", "recalibrated")
         if (name, subset) in found
     ]
-    CL, IL = (found[(name, "uncalibrated")] for name in ("calibration_loss", "irreducible_loss"))
     largest = max(PARTS, key=lambda name: found[(name, "uncalibrated")].estimate)
-    alt = said("loss", largest=PARTS[largest], CL=CL.estimate, IL=IL.estimate)
+    alt = said("loss", largest=PARTS[largest], numbers=found)
     return _dots(lines, "Part of the Brier score", alt, at=0.0)
 
 
 def _net_benefit(study: Study, k: int, how: dict) -> Picture:
     """Net benefit of acting on a class, against the threshold."""
     name = study.classes[k]
-    own = {"class_index": study.labels.classes[k], **how}
+    class_index = study.labels.classes[k]
 
     def draw(ax):
         display = DecisionCurveDisplay.from_predictions(
-            study.labels, study.prediction, ax=ax, **own
+            study.labels, study.prediction, class_index=class_index, ax=ax, **how
         )
         ax.set(title=_safe(name), xlabel="Threshold probability", ylabel="Net benefit")
         return {name: {"net_benefit": display.net_benefit.tolist()}}

@@ -175,7 +175,7 @@ def _parquet(path: Path, what: str, as_text: set) -> tuple:
     import pandas as pd
 
     frame = pd.read_parquet(path).reset_index(drop=True)
-    for name in frame.columns.intersection([name for name in as_text if name is not None]):
+    for name in as_text.intersection(frame):
         frame[name] = frame[name].astype(str).where(frame[name].notna())
     return frame, []
 

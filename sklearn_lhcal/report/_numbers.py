@@ -49,12 +49,7 @@ PAIRS: dict[str, Callable] = {
     "disagreement_squared_loss": metrics.disagreement_squared_loss,
     "disagreement_calibration_error": metrics.disagreement_calibration_error,
 }
-AGREEMENT: dict[str, Callable] = {
-    "percent_agreement": percent_agreement,
-    "fleiss_kappa": fleiss_kappa,
-    "krippendorff_alpha": krippendorff_alpha,
-    "gwet_ac": gwet_ac,
-}
+AGREEMENT = (percent_agreement, fleiss_kappa, krippendorff_alpha, gwet_ac)
 # What calibration is judged by, in differences of one prediction from another.
 COMPARED = ("log_loss", "expected_squared_loss", "disagreement_squared_loss")
 
@@ -199,8 +194,8 @@ def _plan(intervals: Intervals, recalibrated: Distribution | None) -> Iterator[p
     chosen = dict(PROBABILITIES)
     if study.has_pairs:
         chosen |= PAIRS
-        for name, function in AGREEMENT.items():
-            yield partial(intervals.measure, name, function, None, "labels")
+        for of_labels in AGREEMENT:
+            yield partial(intervals.measure, of_labels.__name__, of_labels, None, "labels")
     gaps = {"overconfidence": overconfidence}
     if study.has_pairs:
         gaps |= {"excess_disagreement": excess_disagreement, "excess_error": excess_error}

@@ -49,19 +49,16 @@ def render(
 ) -> str:
     """The page, everything in it escaped."""
     style, script = (_resource(name) for name in ("page.css", "page.js"))
-    return (
-        templates()
-        .get_template("page.html")
-        .render(
-            data=data,
-            study=study,
-            found=found,
-            style=style,
-            script=script,
-            hashes={"style": _hash(style), "script": _hash(script)},
-            by_class=_by_class(by_class),
-            pictures=drawn,
-        )
+    page = templates().get_template("page.html")
+    return page.render(
+        data=data,
+        study=study,
+        found=found,
+        style=style,
+        script=script,
+        hashes={"style": _hash(style), "script": _hash(script)},
+        by_class=by_name(by_class),
+        pictures=drawn,
     )
 
 
@@ -75,7 +72,7 @@ def _resource(name: str) -> str:
     return files(__package__).joinpath(name).read_text(encoding="utf-8")
 
 
-def _by_class(numbers: list[Number]) -> dict[str, dict[str, Number]]:
+def by_name(numbers: list[Number]) -> dict[str, dict[str, Number]]:
     """The numbers of each class, by name, in the order of columns."""
     table: dict[str, dict[str, Number]] = {}
     for number in numbers:

@@ -249,16 +249,11 @@ def report_on(study: Study, *, settings: dict, inputs: dict | None, verbose: boo
 
 def _paragraphs(study: Study, found: dict, by_class, raters, settings: dict) -> dict[str, str]:
     """What can be pasted into a paper; of single classes the numbers of the first."""
-    first = by_class[0].class_name
-    own = {number.name: number for number in by_class if number.class_name == first}
-    difference = None
-    if raters is not None:
-        difference = raters.these.difference[:3]
-    about = {"study": study, "settings": settings}
-    calibrated = ("log_loss", "difference") in found
+    own = next(iter(_page.by_name(by_class).values()))
+    about = {"study": study, "settings": settings, "numbers": found}
     return {
-        "results": said("results", numbers=found, own=own, difference=difference, **about),
-        "methods": said("methods", calibrated=calibrated, version=__version__, **about),
+        "results": said("results", own=own, raters=raters, **about),
+        "methods": said("methods", version=__version__, **about),
     }
 
 

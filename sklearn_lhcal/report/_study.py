@@ -123,8 +123,7 @@ class Study:
     @property
     def raters(self) -> Literal["random", "fixed"]:
         """Whether intervals hold for other raters too: three at least must be known."""
-        known = self.n_raters
-        return "fixed" if known is None or known < LEAST_RATERS else "random"
+        return "random" if (self.n_raters or 0) >= LEAST_RATERS else "fixed"
 
     def shown(self, most: int) -> list[int]:
         """Columns of classes that are shown each: the most frequent, or the second of two."""

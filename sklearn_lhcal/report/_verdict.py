@@ -102,11 +102,4 @@ def reconciled(numbers: Numbers, state: str) -> list[str]:
     """How the numbers that seem to say otherwise agree with the verdict, a sentence each."""
     if state not in ("calibrated", "overconfident", "underconfident", "inconclusive"):
         return []
-    excess = numbers.get(("excess_error", "uncalibrated"))
-    return lines(
-        "reconciled",
-        state=state,
-        wrong=state in ("overconfident", "underconfident"),
-        numbers=numbers,
-        excess_state=None if excess is None else error_state(excess),
-    )
+    return lines("reconciled", state=state, numbers=numbers, error_state=error_state)
