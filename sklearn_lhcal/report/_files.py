@@ -14,6 +14,7 @@ import numpy as np
 ID_NAMES = ("id", "item", "row", "image", "case")
 # What stands for a gap. "None" is none of them: it may be a class, of cases without a finding.
 GAPS = ("", "NA", "N/A", "n/a", "#N/A", "<NA>", "nan", "NaN", "null", "NULL")
+_READING: dict = {"keep_default_na": False, "na_values": GAPS}
 # Bytes that a packed file may hold.
 LARGEST = 2e9
 
@@ -122,8 +123,7 @@ def _csv(path: Path, what: str, as_text: set) -> tuple:
     if encoding != "utf-8-sig":
         notes = [f"{path.name} is no UTF-8 and was read as {encoding}."]
     separator = _separator(path, encoding)
-    options: dict = {"sep": separator, "skipinitialspace": True, "encoding": encoding}
-    options |= {"keep_default_na": False, "na_values": GAPS}
+    options: dict = {"sep": separator, "skipinitialspace": True, "encoding": encoding, **_READING}
     names = pd.read_csv(path, nrows=0, **options).columns.str.strip()
     options |= {"names": names, "header": 0, "dtype": _text_columns(names, as_text)}
     points = pd.read_csv(path, **options)
@@ -164,9 +164,8 @@ def _excel(path: Path, what: str, as_text: set) -> tuple:
     """The first sheet of a workbook."""
     import pandas as pd
 
-    options: dict = {"keep_default_na": False, "na_values": GAPS}
-    names = pd.read_excel(path, nrows=0, **options).columns
-    frame = pd.read_excel(path, dtype=_text_columns(names, as_text), **options)
+    names = pd.read_excel(path, nrows=0, **_READING).columns
+    frame = pd.read_excel(path, dtype=_text_columns(names, as_text), **_READING)
     frame.columns = frame.columns.astype(str).str.strip()
     return frame, [f"of {path.name} the first sheet was read."]
 

@@ -1,5 +1,6 @@
 """The raters of a report: a model beside them, who stands out, and who is taken for whom."""
 
+from contextlib import suppress
 from typing import NamedTuple
 
 import numpy as np
@@ -47,14 +48,12 @@ def raters_of(intervals: Intervals, sensitive: bool) -> Raters | None:
     names = [str(name) for name in these.readers.raters.tolist()]
     if sensitive:
         names = [f"rater {i + 1}" for i in range(len(names))]
-    if labels.n_raters < LEAST_RATERS:
-        return Raters(these, None, None, names)
-    try:
-        new = reader_comparison(labels, study.prediction, raters="random", **how)
-    except ValueError:
-        # one rater labelled nearly all cases
-        new = None
-    table = reader_table(labels, distance=study.distance, **intervals.how)
+    new = table = None
+    if labels.n_raters >= LEAST_RATERS:
+        table = reader_table(labels, distance=study.distance, **intervals.how)
+        # one rater may have labelled nearly all cases
+        with suppress(ValueError):
+            new = reader_comparison(labels, study.prediction, raters="random", **how)
     return Raters(these, new, table, names)
 
 
@@ -63,12 +62,9 @@ def facts(found: Raters | None, study: Study) -> dict | None:
     if found is None:
         return None
     rows = rows_of_raters(found, study)
-    about = {"these": found.these, "new": found.new, "state_of": error_state}
-    return {
-        "sentences": lines("beside_raters", margin=MARGIN, **about),
-        "stands_out": said("stands_out", rows=rows, table=found.table),
-        "table": rows,
-    }
+    beside = lines("beside_raters", raters=found, state_of=error_state, margin=MARGIN)
+    words = said("stands_out", rows=rows, table=found.table)
+    return {"sentences": beside, "stands_out": words, "table": rows}
 
 
 def rows_of_raters(found: Raters, study: Study) -> list[dict]:

@@ -198,13 +198,14 @@ def read_study(
     if cost_matrix is not None:
         check_cost_matrix(cost_matrix).for_classes(names, len(names))
     numbers = rows.groups
-    n_units = len(labels) if numbers is None else len(np.unique(numbers))
+    patients = None
+    n_units = len(labels)
+    if numbers is not None:
+        units, numbers = np.unique(numbers, return_inverse=True)
+        n_units = len(units)
+        patients = as_names(groups, "groups")[given.rated]
     if n_units < 2:
         raise ValueError(f"A report needs two rows or groups with labels at least, got {n_units}.")
-    patients = None
-    if numbers is not None:
-        numbers = np.unique(numbers, return_inverse=True)[1]
-        patients = as_names(groups, "groups")[given.rated]
     if ids is None:
         ids = _own_ids(y, prediction)
     if ids is not None:
