@@ -1,19 +1,19 @@
-"""The parts of the expected squared loss, before and after temperature scaling."""
+"""The parts of the expected squared loss, before and after calibration."""
 
 import matplotlib.pyplot as plt
 
-from sklearn_lhcal.calibration import TemperatureScaling
+from sklearn_lhcal.calibration import StackedCalibration
 from sklearn_lhcal.datasets import make_label_histograms
 from sklearn_lhcal.metrics import loss_decomposition
 
 data = make_label_histograms(4000, n_raters=5, total=3.0, overconfidence=1.5, random_state=0)
 z, counts = data.prediction, data.counts
-scaling = TemperatureScaling("proba").fit(z[:2000], counts[:2000])
-predictions = {"uncalibrated": z[2000:], "temperature": scaling.predict_proba(z[2000:])}
+model = StackedCalibration("proba").fit(z[:2000], counts[:2000])
+predictions = {"uncalibrated": z[2000:], "calibrated": model.predict_proba(z[2000:])}
 PARTS = {
-    "irreducible loss IL": ("#999999", ""),
-    "dispersion loss DL": ("#56B4E9", "//"),
-    "calibration loss CL": ("#D55E00", "xx"),
+    "aleatoric loss IL": ("#999999", ""),
+    "grouping loss DL": ("#56B4E9", "//"),
+    "calibration error CL": ("#D55E00", "xx"),
 }
 
 _, ax = plt.subplots(figsize=(7, 2.4))

@@ -61,7 +61,7 @@ class AlphaCalibration(_TrainedCalibrator):
     likelihood : {"pairwise", "dirichlet_multinomial", "paper"}, default="pairwise"
         What is maximised. "pairwise" is the composite likelihood of pairs of raters.
         "dirichlet_multinomial" is P1's likelihood of the histogram, which many raters per sample
-        distort. The guide, "Choosing a calibrator", shows by how much. "paper" is P1's method: the
+        distort. The validation pages show by how much. "paper" is P1's method: the
         same likelihood, features always, and a penalty on samples with one label too. Its features
         are the last hidden layer, ``AlphaCalibration(net, features=layer, likelihood="paper")``.
     penalty : float or None, default=None

@@ -50,7 +50,7 @@ class _BinnedDisplay(PredictionDisplay):
     limit: float = 1.0
     name: str | None = None
 
-    _unit = "rows"
+    _unit = "samples"
     _xlabel: ClassVar[str]
     _ylabel: ClassVar[str]
 

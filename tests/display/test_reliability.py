@@ -368,7 +368,7 @@ def test_without_matplotlib_the_error_says_what_to_install(data, monkeypatch):
         ({"strategy": "equal"}, "strategy must be"),
         ({"sample_weight": [1.0, -1.0]}, "sample_weight contains NaN, infinite or negative"),
         ({"sample_weight": [1.0]}, "sample_weight must have shape"),
-        ({"y": [[1, 1]]}, "rows"),
+        ({"y": [[1, 1]]}, "samples"),
         ({"y": [[1.5, 1], [1, 1]]}, "fractional counts"),
         ({"y": [[1, 1, 1], [1, 1, 1]]}, "3 classes"),
         ({"prediction": [[0.5, 0.6], [0.5, 0.5]]}, "must sum to 1"),
