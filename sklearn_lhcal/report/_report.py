@@ -248,11 +248,11 @@ def report_on(study: Study, *, settings: dict, inputs: dict | None, verbose: boo
 
 
 def _paragraphs(study: Study, found: dict, by_class, raters, settings: dict) -> dict[str, str]:
-    """What can be pasted into a paper; of single classes the numbers of the first."""
-    own = next(iter(_page.by_name(by_class).values()))
+    """What can be pasted into a paper, with the numbers of each class."""
+    classes = list(_page.by_name(by_class).values())
     about = {"study": study, "settings": settings, "numbers": found}
     return {
-        "results": said("results", own=own, raters=raters, **about),
+        "results": said("results", classes=classes, raters=raters, **about),
         "methods": said("methods", version=__version__, **about),
     }
 

@@ -250,7 +250,7 @@ def test_an_error_leaves_it_as_it_was(data, mean_run):
     before = pickle.dumps(monitor)
     for y, z, said in (
         (data.counts[:5, :2] + 1, np.full((5, 2), 0.5), "have 2 classes, but the first update had"),
-        (data.counts[:5], data.prediction[:4], "prediction|rows"),
+        (data.counts[:5], data.prediction[:4], "prediction|samples"),
         (data.counts[:5], data.prediction[:5] * 2, "must sum to 1"),
         (-data.counts[:5], data.prediction[:5], "negative counts"),
         (0 * data.counts[:5], data.prediction[:5], "without labels"),

@@ -266,7 +266,7 @@ def test_the_interval_keeps_its_effective_rows_when_pickled(rng):
         ({"sample_weight": np.ones(N_BOTH)}, "sample_weight is not supported"),
         ({"groups": np.arange(N_BOTH)}, "given together"),
         ({"groups": np.arange(N_BOTH), "groups_rest": np.arange(N_REST)}, r"share \[0, 1, 2"),
-        ({"proxy": np.zeros(3, int)}, "proxy has 3 rows"),
+        ({"proxy": np.zeros(3, int)}, "proxy has 3 samples"),
         ({"proxy": np.full(N_BOTH, "x")}, "proxy: .*'x'"),
         (
             {"proxy_rest": np.array([None, *[1] * (N_REST - 1)], dtype=object)},
