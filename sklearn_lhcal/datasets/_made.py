@@ -135,10 +135,10 @@ def make_random_checkerboard(
     -----
     The entropy of the best prediction is on average, in nats:
 
-    ======== === === === === === ===
+    ======== ==== ==== ==== ==== ==== ====
     cell_std 0.2  0.3  0.35 0.4  0.5  1
     entropy  0.03 0.22 0.32 0.40 0.51 0.65
-    ======== === === === === === ===
+    ======== ==== ==== ==== ==== ==== ====
 
     References
     ----------

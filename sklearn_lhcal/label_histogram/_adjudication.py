@@ -108,7 +108,7 @@ def adjudication_test(
     --------
     >>> test = adjudication_test([[2, 0]] * 40 + [[2, 1]] * 10)
     >>> print(test)
-    H0: the number of ratings does not depend on disagreement; p = 0.0001
+    H0: the number of labels does not depend on disagreement; p = 0.0001
     >>> adjudication_test([[3, 0], [2, 1]]).p_value
     nan
     """

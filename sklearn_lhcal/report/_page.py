@@ -50,7 +50,7 @@ def render(
     """The page, everything in it escaped."""
     style, script = (_resource(name) for name in ("page.css", "page.js"))
     page = templates().get_template("page.html")
-    return page.render(
+    made = page.render(
         data=data,
         study=study,
         found=found,
@@ -60,6 +60,7 @@ def render(
         by_class=by_name(by_class),
         pictures=drawn,
     )
+    return made.lstrip()
 
 
 def _hash(content: str) -> str:

@@ -331,8 +331,8 @@ class OrdinalScaling(ShrunkScaling):
     >>> counts = [[2, 5, 1], [6, 2, 0]] * 100
     >>> calibrator = OrdinalScaling("proba").fit(proba, counts)
     >>> calibrator.predict_proba(proba[:2]).round(2)
-    array([[0.23, 0.66, 0.11],
-           [0.76, 0.21, 0.03]])
+    array([[0.24, 0.65, 0.11],
+           [0.76, 0.23, 0.02]])
     """
 
     def __init__(
