@@ -150,9 +150,9 @@ def _problem(header: list[str], rows: list[list[str]], form: _Form) -> str | Non
     if lacking:
         return f"it has no columns {sorted(lacking)}"
     if len(set(header)) < len(header) or any(len(row) != len(header) for row in rows):
-        return f"not all samples have {len(header)} different columns"
+        return f"not all rows have {len(header)} different columns"
     if len(rows) != form.ratings:
-        return f"it has {len(rows)} samples, expected {form.ratings}"
+        return f"it has {len(rows)} rows, expected {form.ratings}"
     item, rater = header.index("item_id"), header.index("rater_id")
     pairs = [(row[item], row[rater]) for row in rows]
     if not all(name.isdecimal() and len(name) < 19 for pair in pairs for name in pair):

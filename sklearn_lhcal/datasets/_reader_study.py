@@ -149,7 +149,7 @@ def _readings(design: str, n: int, R: int, m: int, rng) -> tuple[Indices, Indice
 
 
 def _labels(p: Floats, rng) -> Indices:
-    """One label of each sample of probabilities (n, K)."""
+    """One label of each row of probabilities (n, K)."""
     label = (p.cumsum(axis=1) < rng.random_sample((len(p), 1))).sum(axis=1)
     return np.minimum(label, p.shape[1] - 1)
 

@@ -51,7 +51,7 @@ class DecisionRiskDisplay(Display):
     Make it with `from_predictions` or `from_estimator`. `plot` shows two risks of each model and
     split: the true one (filled), and the one that the model expects of its own decisions (open).
     The dotted line is the best default decision. `plot_differences` shows the true risk of each
-    model less that of a reference on the same samples. Where a mistake is rare and expensive, this
+    model minus that of a reference on the same samples. Where a mistake is rare and expensive, this
     tells more than the risks themselves. `plot_cost_curves` is for two classes and shows the risk
     over all ratios of the costs of the two mistakes.
 
@@ -320,7 +320,7 @@ class DecisionRiskDisplay(Display):
         point_kwargs: Styles = None,
         errorbar_kwargs: dict | None = None,
     ) -> Self:
-        """Draw the true risk of each model less that of the reference; below 0 it is better.
+        """Draw the true risk of each model minus that of the reference; below 0 it is better.
 
         Parameters
         ----------
@@ -352,7 +352,7 @@ class DecisionRiskDisplay(Display):
         self.ax_.axvline(0, **DOTTED)
         self.ax_.set(yticks=rows, ylim=(len(others) - 0.5, -0.5))
         self.ax_.set_yticklabels([self.names[i] for i in others])
-        self.ax_.set_xlabel(f"Risk less that of {self.names[self.reference]} (mean cost)")
+        self.ax_.set_xlabel(f"Risk minus that of {self.names[self.reference]} (mean cost)")
         self.legend_ = draw_legend(self.ax_)
         return self
 

@@ -41,8 +41,8 @@ class DecisionCurveDisplay(Display):
     **Intervals.** A band is Student's interval at each threshold: the benefit of a sample is a
     number, and its mean has a standard error. Samples are independent, or groups of samples; the
     raters of a sample need not be. With `Annotations` it is the interval of `confidence_interval`,
-    for new raters too. `plot_differences` shows net benefit less that of acting on every sample, or
-    of another model. The samples are the same, and what both share cancels. A band holds at each
+    for new raters too. `plot_differences` shows net benefit minus that of acting on every sample,
+    or of another model. The samples are the same, and what both share cancels. A band holds at each
     threshold, not at all of them at once: read it off at a threshold that was chosen beforehand.
 
     Parameters
@@ -56,7 +56,7 @@ class DecisionCurveDisplay(Display):
     interval : array-like of shape (n_models, n_points, 2)
         Ends of the intervals.
     difference, difference_interval : array-like of shape (n_models, n_points[, 2])
-        Net benefit less that of the reference, and its intervals.
+        Net benefit minus that of the reference, and its intervals.
     treat_all : array-like of shape (n_points,)
         Net benefit of acting on every sample.
     reference : str, optional
@@ -263,7 +263,7 @@ class DecisionCurveDisplay(Display):
     def plot_differences(
         self, ax: "Axes | None" = None, *, line_kwargs: Styles = None, band_kwargs: Styles = None
     ) -> Self:
-        """Draw the net benefit of the models less that of the reference; above 0 they are better.
+        """Draw the net benefit of the models minus that of the reference; above 0 they are better.
 
         Parameters
         ----------
@@ -282,7 +282,7 @@ class DecisionCurveDisplay(Display):
         self._draw(self.difference, self.difference_interval, shown, line_kwargs, band_kwargs)
         what = self.reference or "acting on all"
         self.none_ = self.ax_.axhline(0, label=what, **DOTTED)
-        self.ax_.set_ylabel(f"Net benefit less that of {what}\n(true alarms per sample)")
+        self.ax_.set_ylabel(f"Net benefit minus that of {what}\n(true alarms per sample)")
         # where one acts on all, false alarms at high thresholds would fill the figure
         reach = max(self.net_benefit.max(), 1e-6)
         ends = np.clip(self.difference_interval[list(shown)], -reach, reach)

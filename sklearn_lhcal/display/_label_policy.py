@@ -41,7 +41,7 @@ class LabelPolicyDisplay(Display):
 
     **Intervals.** A sample is one unit: its total cost is averaged over the replays. The bands are
     Student's intervals for the mean over samples, or groups of samples. `plot_differences` shows
-    the total cost of the rules less that of optimal stopping, so that what they share cancels.
+    the total cost of the rules minus that of optimal stopping, so that what they share cancels.
 
     **Raters.** With `Annotations` the bands hold for new samples and new raters. The variance is
     ``rows + max(raters − cells, 0)``, as in `confidence_interval`. The last two are jackknives of
@@ -60,7 +60,7 @@ class LabelPolicyDisplay(Display):
     interval : array-like of shape (3, n_prices, 2)
         Ends of the intervals.
     difference, difference_interval : array-like of shape (3, n_prices[, 2])
-        Total cost less that of optimal stopping, and its intervals.
+        Total cost minus that of optimal stopping, and its intervals.
     n_labels : array-like of shape (3, n_prices)
         Labels a sample.
     fixed_cost : array-like of shape (horizon + 1, n_prices)
@@ -278,7 +278,7 @@ class LabelPolicyDisplay(Display):
     def plot_differences(
         self, ax: "Axes | None" = None, *, line_kwargs: Styles = None, band_kwargs: Styles = None
     ) -> Self:
-        """Draw the total cost of the rules less that of optimal stopping; above 0 they cost more.
+        """Draw the total cost of the rules minus that of optimal stopping; above 0 they cost more.
 
         Parameters
         ----------
@@ -297,7 +297,7 @@ class LabelPolicyDisplay(Display):
         shown = {1: self.names[1], 2: self.names[2]}
         self._draw(self.difference, self.difference_interval, shown, line_kwargs, band_kwargs)
         self.ax_.axhline(0, label=self.names[0], **DOTTED)
-        self.ax_.set_ylabel("Total cost less that of optimal stopping\n(unit of the costs)")
+        self.ax_.set_ylabel("Total cost minus that of optimal stopping\n(unit of the costs)")
         self._draw_legend()
         return self
 

@@ -31,7 +31,7 @@ class SecondOpinionDisplay(Display):
     good rule rises early. The two curves agree where the distribution is as uncertain as it should
     be. Referring at random gains along the straight line.
 
-    **Realised gain.** It is the estimate of `epistemic_loss` less that of
+    **Realised gain.** It is the estimate of `epistemic_loss` minus that of
     `posterior_epistemic_loss`, both unbiased. Samples with fewer than two raters are left out, of
     the expected gain too. Samples of equal priority are referred in random order; the curves show
     the mean over these orders.

@@ -99,7 +99,7 @@ def u_statistic(y: LabelsLike, kernel: Callable[[Integers], ArrayLike], order: i
     """
     labels = read_labels(y)
     K = labels.shape[1]
-    # (n_subsets, K), each sample sums to `order`
+    # (n_subsets, K), each row sums to `order`
     draws = combinations_with_replacement(range(K), order)
     subsets = np.array([np.bincount(draw, minlength=K) for draw in draws])
     values = np.asarray(kernel(subsets), dtype=np.float64)

@@ -68,7 +68,7 @@ def evaluate_epistemic(
         Means over splits and their intervals (`metrics.interval_over_splits`, which allows for
         splits that share rows); NaN for one split. The columns:
 
-        - ``mean_gain``: accuracy of f_aug less that of f_tr at the test samples
+        - ``mean_gain``: accuracy of f_aug minus that of f_tr at the test samples
         - ``epistemic_correlation``: of the estimate with the gain
         - ``epistemic_calibration_error``: of the estimate as it is
         - ``calibrated_error``: the same after calibration; NaN for classifiers without it

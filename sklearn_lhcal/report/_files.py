@@ -1,4 +1,4 @@
-"""Tables of labels and predictions in files: read, named, and brought into one order of samples."""
+"""Tables of labels and predictions in files: read, named, and brought into one order of rows."""
 
 import collections
 import hashlib
@@ -20,7 +20,7 @@ LARGEST = 2e9
 
 
 class Table(NamedTuple):
-    """A table of numbers, shape (n, D), and the names of its samples.
+    """A table of numbers, shape (n, D), and the names of its rows.
 
     Attributes
     ----------
@@ -56,7 +56,7 @@ def read_table(
         What messages call the table.
     id_column : str, optional
         The column that names the rows. None: the first one, if it holds no numbers, has no name, or
-        is called id, item, sample, image or case; the second after one without a name, if it is
+        is called id, item, row, image or case; the second after one without a name, if it is
         called so. Its values are text: 001 stays 001.
     likely_id : str, optional
         It names the rows where there is such a column, and `id_column` is None.
@@ -233,7 +233,7 @@ def _without_ids(frame, id_column: str | None, file: str) -> tuple:
         )
     ids = as_ids(frame[id_column])
     if ids.isna().any():
-        raise ValueError(f"{file}: sample {int(ids.isna().argmax())} has no id in {id_column!r}.")
+        raise ValueError(f"{file}: row {int(ids.isna().argmax())} has no id in {id_column!r}.")
     # a first column without a name that is not the ids is the index of a frame that was saved
     index = [name for name in frame.columns[:1] if _is_unnamed(name)]
     return frame.drop(columns=[id_column, *index]), ids.to_numpy(object)

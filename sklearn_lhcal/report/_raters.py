@@ -68,7 +68,7 @@ def facts(found: Raters | None, study: Study) -> dict | None:
 
 
 def rows_of_raters(found: Raters, study: Study) -> list[dict]:
-    """A sample for each rater, those with the most cases first."""
+    """A row for each rater, those with the most cases first."""
     each = found.these.readers
     # a mean would move with the one who stands out
     usual = float(np.nanmedian(each.error))

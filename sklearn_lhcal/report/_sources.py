@@ -91,7 +91,7 @@ def _of_files(message: str, ids: NDArray) -> str:
     """A message about arrays, in the words of files and with the names of cases."""
     # what can be done in code
     said = message.partition("; if y holds")[0].partition(". Divide by")[0]
-    said = re.sub(r"\brow (\d+)", lambda found: f"sample {ids[int(found[1])]!r}", said)
+    said = re.sub(r"\bsample (\d+)", lambda found: f"case {ids[int(found[1])]!r}", said)
     for array, (option, advice) in OF_FILES.items():
         if re.search(rf"\b{array}\b", said):
             said = re.sub(rf"\b{array}\b", option, said).rstrip(".")
@@ -111,13 +111,13 @@ def _ids(tables: Mapping[str, Table]) -> NDArray:
 
 
 def _by_case(table: Table, what: str, ids: NDArray):
-    """The values by names of cases; without such names samples are in the order of the cases."""
+    """The values by names of cases; without such names rows are in the order of the cases."""
     own = table.ids
     if own is None:
         own = ids
         if len(table.values) != len(ids):
             raise ValueError(
-                f"--{what} has {len(table.values)} samples without ids, for {len(ids)} cases: add "
+                f"--{what} has {len(table.values)} rows without ids, for {len(ids)} cases: add "
                 "a column of ids; which, says --id."
             )
     return table.values.set_axis(own, axis=0)
@@ -325,7 +325,7 @@ def _check_numbers(frame, what: str) -> None:
         )
     gaps = frame.isna().any(axis=1)
     if gaps.any():
-        raise ValueError(f"--{what}: sample {gaps.idxmax()!r} lacks a number; complete or drop it.")
+        raise ValueError(f"--{what}: case {gaps.idxmax()!r} lacks a number; complete or drop it.")
 
 
 def _named(frame, what: str, classes: list[str] | None):

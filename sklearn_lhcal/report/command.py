@@ -1,13 +1,13 @@
 """Compare the saved predictions of a model with the labels of raters.
 
 A case is what the model predicts: an image, a biopsy. A rater is a person who labelled it. The
-command reads files (.csv, .tsv, .xlsx, .parquet, .npy, .npz) with one sample a case, and writes
+command reads files (.csv, .tsv, .xlsx, .parquet, .npy, .npz) with one row for each case, and writes
 DIR/report.html, a page to read, and DIR/report.json, its numbers. Cases meet by a column of ids,
 classes by the names of columns.
 
 Two examples
 ------------
-readings.csv has the columns image, reader, finding and patient, and a sample for each label.
+readings.csv has the columns image, reader, finding and patient, and a row for each label.
 model.csv has a column image, and a column of probabilities for each finding:
 
   python -m sklearn_lhcal report --annotations readings.csv --columns image reader finding \\
@@ -42,7 +42,7 @@ __all__ = ["main"]
 # What each option holds. One of the first two is needed, and one of the next two.
 LABELS = {
     "--counts": "how many raters chose each class (a column)",
-    "--annotations": "a sample a label: its case, rater and class; see --columns",
+    "--annotations": "a row for each label: its case, rater and class; see --columns",
 }
 PREDICTIONS = {
     "--proba": "predicted probability of each class (a column)",

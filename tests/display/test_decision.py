@@ -150,7 +150,7 @@ def test_what_is_drawn(data, models):
     ]
     display.plot_differences()
     assert display.ax_ is not ax
-    assert display.ax_.get_xlabel() == "Risk less that of sharp (mean cost)"
+    assert display.ax_.get_xlabel() == "Risk minus that of sharp (mean cost)"
     assert_allclose(display.points_[0].get_xdata(), display.true_risk[1] - display.true_risk[0])
 
 

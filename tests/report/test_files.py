@@ -196,8 +196,14 @@ def test_one_column_is_the_probability_of_the_second_class(read, tmp_path, capsy
     [
         ("proba", lambda values: np.log(values), "softmax"),
         ("proba", lambda values: 100 * np.asarray(values), "per cent"),
-        ("proba", lambda values: np.where(values == values[4, 1], np.nan, values), "sample '004'"),
+        ("proba", lambda values: np.where(values == values[4, 1], np.nan, values), "case '004'"),
         ("counts", lambda values: values / 3, "multiply by the number of raters"),
+        # what a function says of the fifth sample names the case
+        (
+            "counts",
+            lambda values: values - 9 * (np.arange(len(values)) == 4)[:, None],
+            "case '004'",
+        ),
         (
             "counts",
             lambda values: np.where(values == values.max(), np.nan, values),
@@ -205,7 +211,7 @@ def test_one_column_is_the_probability_of_the_second_class(read, tmp_path, capsy
         ),
         ("counts", lambda values: np.char.add(values.astype(str), " votes"), "holds text"),
     ],
-    ids=["logits", "per cent", "missing", "shares", "missing count", "text"],
+    ids=["logits", "per cent", "missing", "shares", "negative", "missing count", "text"],
 )
 def test_cells_that_hold_something_else(data, read, tmp_path, capsys, file, change, message):
     values = {"proba": np.asarray(data.prediction), "counts": data.counts}

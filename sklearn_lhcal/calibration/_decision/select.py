@@ -14,7 +14,7 @@ where
    it has not seen the fold of the sample: `decide_out_of_fold`.
 4. For the samples of a fold the best candidate is the one that is cheapest in the *other* folds. Δ
 is
-   its mean cost less that of NLL, over all samples, and se its standard error: `difference`.
+   its mean cost minus that of NLL, over all samples, and se its standard error: `difference`.
 5. NLL is kept unless Δ < −safeguard · se. Else the candidate of least cost out of fold is taken, as
    it was fitted on all samples: `choose`.
 6. The best default decision, the same for all samples, takes its place where it is cheaper out of
@@ -297,7 +297,7 @@ def best_of_others(found: OutOfFold, cost: NDArray) -> Indices:
 def difference(
     found: OutOfFold, decisions: NDArray, rows: CalibrationRows, C: NDArray
 ) -> tuple[float, float]:
-    """Δ, the mean cost of decisions (n,) less that of NLL's, and se, in the unit of C.
+    """Δ, the mean cost of decisions (n,) minus that of NLL's, and se, in the unit of C.
 
     The variance of the mean is that of the paired differences times about 1/n + 1/n_train, and not
     1/n: fits without one fold or the other share most of their samples and err alike (Nadeau and

@@ -66,7 +66,7 @@ class SubgroupAudit(NamedTuple):
     Attributes
     ----------
     frame : pandas.DataFrame
-        One sample for each subgroup and class, which are its index. Its columns are
+        One row for each subgroup and class, which are its index. Its columns are
 
         - n : samples of the subgroup
         - estimate : weighted mean of ``z − μ̂``, positive where the model predicts the class too
@@ -83,7 +83,7 @@ class SubgroupAudit(NamedTuple):
     p_value : float
         Of the hypothesis that the predictions are calibrated in all subgroups.
     worst : tuple
-        The subgroup and the class that stand out most: ``frame.loc[worst]`` is their sample.
+        The subgroup and the class that stand out most: ``frame.loc[worst]`` is their row.
     left_out : dict of str to int
         Size of each subgroup that is smaller than `min_rows`.
     confidence_level : float
@@ -110,7 +110,7 @@ class SubgroupAudit(NamedTuple):
 
 
 def _outstanding(frame: Any) -> Any:
-    """The sample of the worst class of each subgroup, from the worst subgroup on.
+    """The row of the worst class of each subgroup, from the worst subgroup on.
 
     Of classes that stand out alike the last, as the second of two.
     """

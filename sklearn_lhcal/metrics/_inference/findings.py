@@ -136,7 +136,7 @@ def per_finding(
     Returns
     -------
     FindingTable
-        Its `frame` has one sample for each finding: finding, estimate, low, high, simultaneous_low,
+        Its `frame` has one row for each finding: finding, estimate, low, high, simultaneous_low,
         simultaneous_high, n.
 
     Raises
@@ -150,7 +150,7 @@ def per_finding(
     Warns
     -----
     UndefinedMetricWarning
-        A finding with fewer than two samples or groups that count: its sample is NaN, and it is
+        A finding with fewer than two samples or groups that count: its row is NaN, and it is
         none of the F findings below.
     UserWarning
         As `confidence_interval`, with the names of the findings.

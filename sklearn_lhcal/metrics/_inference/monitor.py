@@ -71,7 +71,7 @@ class CalibrationMonitor:
       That holds for labels that arrive late, too: keep the order of the predictions.
     - Whether a sample is labelled depends on its prediction and on earlier samples only; for the
       disagreement, also whether it gets two labels. Samples without labels do not count.
-    - How many labels per sample has may depend on its features, never on its labels. Where a
+    - How many labels a sample has may depend on its features, never on its labels. Where a
       third rater is asked because two disagree, give the first two labels of each sample.
     - Given the past, the mean of each residual is within the tolerance of 0. For the class means,
       the labels of one sample may depend on each other in any way.
@@ -312,7 +312,7 @@ def _residuals(rows: Rows) -> Floats:
 
 
 def _pair_residuals(rows: Rows) -> Floats:
-    """Observed less predicted disagreement of samples with two raters or more, shape (n, 1)."""
+    """Observed minus predicted disagreement of samples with two raters or more, shape (n, 1)."""
     return pair_rates(rows) - rows.distribution.disagreement()[:, None]
 
 

@@ -37,7 +37,7 @@ class PolicyCurve(NamedTuple):
         Of decision and labels, mean over samples.
     interval : ndarray of shape (3, n_prices, 2)
     difference : ndarray of shape (3, n_prices)
-        Total cost less that of the first rule.
+        Total cost minus that of the first rule.
     difference_interval : ndarray of shape (3, n_prices, 2)
     n_labels : ndarray of shape (3, n_prices)
         Mean number of labels of a sample.

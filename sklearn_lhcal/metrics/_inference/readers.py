@@ -242,7 +242,7 @@ class ReaderComparison(NamedTuple):
     model_error, reader_error : ConfidenceInterval
         How often a reader disagrees with the model, and with another reader.
     loss_difference : ConfidenceInterval
-        ``EL − IL``, the epistemic loss of the model's probabilities less that of a reader's label.
+        ``EL − IL``, the epistemic loss of the model's probabilities minus that of a reader's label.
     worth : float
         m* = IL/EL: the mean label of so many readers has the model's epistemic loss. NaN where the
         interval of EL holds 0.
@@ -280,7 +280,7 @@ class JudgeTable(NamedTuple):
         By pairs of judges, whether they err together: 0 for two that err as independently as two
         readers of one sample, 1 for copies. NaN where a judge has no errors that these labels show.
     frame, pairs : DataFrame
-        One sample a judge, and one sample a pair of judges; they need pandas.
+        One row for each judge, and one for each pair of judges; they need pandas.
     """
 
     comparisons: dict[str, ReaderComparison]
