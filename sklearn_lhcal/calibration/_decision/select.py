@@ -10,16 +10,13 @@ all samples, and once without each of J folds.
    `descended`. Where x is one number, log β = −log T, "direct" is R itself, on a grid of T, as it
    is or smoothed by a Gaussian in log T: `cheapest_temperatures`.
 3. Steps 1 and 2 are made again without each fold. d_pi is what candidate p decides for sample i
-where
-   it has not seen the fold of the sample: `decide_out_of_fold`.
-4. For the samples of a fold the best candidate is the one that is cheapest in the *other* folds. Δ
-is
-   its mean cost minus that of NLL, over all samples, and se its standard error: `difference`.
+   where it has not seen the fold of the sample: `decide_out_of_fold`.
+4. For the samples of a fold the best candidate is the one that is cheapest in the *other* folds.
+   Δ is its mean cost minus that of NLL, over all samples, and se its standard error: `difference`.
 5. NLL is kept unless Δ < −safeguard · se. Else the candidate of least cost out of fold is taken, as
    it was fitted on all samples: `choose`.
 6. The best default decision, the same for all samples, takes its place where it is cheaper out of
-fold
-   by as many standard errors: `default_decisions`.
+   fold by as many standard errors: `default_decisions`.
 """
 
 import warnings
