@@ -13,10 +13,10 @@ predictions = {"uncalibrated": z[2000:], "calibrated": model.predict_proba(z[200
 PARTS = {
     "aleatoric loss IL": ("#999999", ""),
     "grouping loss DL": ("#56B4E9", "//"),
-    "calibration error CL": ("#D55E00", "xx"),
+    "squared calibration error CL": ("#D55E00", "xx"),
 }
 
-_, ax = plt.subplots(figsize=(7, 2.4))
+_, ax = plt.subplots(figsize=(7.6, 2.4))
 for name, prediction in predictions.items():
     parts = loss_decomposition(counts[2000:], prediction)
     losses = (parts.irreducible_loss, parts.dispersion_loss, parts.calibration_loss)
