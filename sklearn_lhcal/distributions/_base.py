@@ -369,11 +369,6 @@ class PointMass(Distribution):
     def _mean_after(self, k):
         return self._z
 
-    @property
-    def _label_share(self):
-        """s = 0: no label moves it."""
-        return np.zeros((len(self._z), 1))
-
     def _changes(self, p):
         nothing = np.zeros_like(self._z)
         return nothing, nothing[:, 0], nothing[:, 0]

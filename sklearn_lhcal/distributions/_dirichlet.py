@@ -6,7 +6,7 @@ import numpy as np
 from numpy.polynomial.polynomial import polyval
 from scipy.special import betainc, betaincinv, digamma, expit, zeta
 
-from .._utils.arrays import Floats, Indices, Mask, row_blocks
+from .._utils.arrays import Floats
 from .._utils.checks import as_floats
 from .._utils.names import column_names
 from .._utils.simplex import check_proba, in_columns, log, softmax
@@ -141,35 +141,13 @@ class Dirichlet(Distribution):
         return s * (p - z), s[:, 0] * own.sum(axis=1), s[:, 0] ** 2 * squares
 
     def _least_cost_after(self, C):
-        """E[z | k]ᵀC_d = (1 − s) zᵀC_d + s C_kd = s (b_d + C_kd) with b_d = (1/s − 1) zᵀC_d.
-
-        None costs more than the least of the decisions' worst costs. So a decision counts only
-        after labels of classes under which it costs less than its most.
-        """
+        """E[z | k]ᵀC_d = (1 − s) zᵀC_d + s C_kd = s (b_d + C_kd) with b_d = (1/s − 1) zᵀC_d."""
         s = np.maximum(self._label_share, _TINY)
         b = self._prior_share * costs_of_decisions(self._z, C) / s
-        bound = (b + C.max(axis=-2)).min(axis=1)
-        # decisions that are never best
-        never = b + C.min(axis=-2) > bound[:, None]
-        # (D, 1, K) or (D, n, K), then of each sample
-        K = self.n_classes
-        D = C.shape[-1]
-        C_d = np.ascontiguousarray(np.moveaxis(C, -1, 0)).reshape(D, -1, K)
-        cheap = [_few(C_d[d] < C_d[d].max(axis=1, keepdims=True)) for d in range(D)]
-        C_d = np.broadcast_to(C_d, (D, len(b), K))
-        after = np.empty(len(b))
-        # three arrays of this size are in use at a time
-        for rows in row_blocks(len(b), 4 * K):
-            least = np.repeat(bound[rows, None], K, axis=1)
-            for d in np.flatnonzero(~never[rows].all(axis=0)):
-                k = cheap[d]
-                cost = C_d[d, rows][:, k] + b[rows, d, None]
-                if isinstance(k, slice):
-                    np.minimum(least, cost, out=least)
-                else:
-                    least[:, k] = np.minimum(least[:, k], cost)
-            after[rows] = np.einsum("nk,nk->n", self._z[rows], least)
-        return s[:, 0] * after
+        least = np.full(self._z.shape, np.inf)
+        for d in range(C.shape[-1]):
+            np.minimum(least, b[:, [d]] + C[..., d], out=least)
+        return s[:, 0] * np.einsum("nk,nk->n", self._z, least)
 
     def expected_entropy(self) -> Floats:
         return by_blocks(Dirichlet._expected_entropy, self)
@@ -282,11 +260,3 @@ def _digamma_minus_log(x):
     tail = s * (1 / 12 - s * (1 / 120 - s * (1 / 252 - s * (1 / 240 - s / 132))))
     small = np.minimum(x, 20.0)
     return np.where(x < 20, digamma(1 + small) - np.log(small), 0.5 / large - tail)
-
-
-def _few(some: Mask) -> Indices | slice:
-    """The classes that hold in any sample, (n, K), where they are few; else all."""
-    k = np.flatnonzero(some.any(axis=0))
-    if 4 * len(k) < some.shape[1]:
-        return k
-    return slice(None)

@@ -145,54 +145,6 @@ class Mixture(Distribution):
         w = quotient(w, w.sum(axis=0), self.weights)
         return np.einsum("sn,snk->nk", w, self._per_member(self._parts._mean_after(k)))
 
-    def _after(self):
-        """What a label of each class makes of the members.
-
-        a: their weights after class k, (n, S, K); s: the share of the label in their means,
-        (n, S, 1); z: their means before it, (n, S, K).
-        """
-        z = np.moveaxis(self.member_means(), 0, 1)
-        s = np.moveaxis(self._per_member(self._parts._label_share), 0, 1)
-        w = self.weights.T[:, :, None]
-        return quotient(w * z, (w * z).sum(axis=1, keepdims=True), w), s, z
-
-    def _changes(self, p):
-        """d(k) = Σ_s a_sk v_s + c_k (e_k − z) with v_s = (1 − s_s)(z_s − z), c_k = Σ_s a_sk s_s.
-
-        The products of members take less than a loop over classes where members are the fewer.
-        """
-        if len(self._log_w) >= p.shape[1]:
-            return super()._changes(p)
-        a, s, z_s = self._after()
-        z = self.mean()
-        v = (1 - s) * (z_s - z[:, None])
-        pa = p[:, None] * a
-        pc = p * (a * s).sum(axis=1)
-        move = np.einsum("ns,nsk->nk", pa.sum(axis=2), v) + pc - pc.sum(axis=1, keepdims=True) * z
-        own = np.einsum("nsk,nsk->n", pa, v) + (pc * (1 - z)).sum(axis=1)
-        # Σ_k p_k ‖d(k)‖²: of the members, of both together, of the label
-        squares = ((v @ v.swapaxes(1, 2)) * (pa @ a.swapaxes(1, 2))).sum(axis=(1, 2))
-        along = v - np.einsum("nsk,nk->ns", v, z)[:, :, None]
-        squares += 2 * np.einsum("nk,nsk,nsk->n", pc, a, along)
-        to_corner = (1 - z) ** 2 + (z * z).sum(axis=1, keepdims=True) - z * z
-        squares += np.einsum("nk,nsk,ns,nk->n", pc, a, s[:, :, 0], to_corner)
-        return move, own, np.maximum(squares, 0.0)
-
-    def _least_cost_after(self, C):
-        """E[z | k]ᵀC_d = Σ_s a_sk (1 − s_s) z_sᵀC_d + c_k C_kd with c_k = Σ_s a_sk s_s."""
-        if C.ndim == 3 or len(self._log_w) >= len(C):
-            return super()._least_cost_after(C)
-        # a sample has K·D costs
-        return by_blocks(lambda rows: rows._least_cost(C), self, C.size)
-
-    def _least_cost(self, C):
-        a, s, z_s = self._after()
-        costs = a.swapaxes(1, 2) @ ((1 - s) * (z_s @ C))
-        # of point masses nothing: a label moves none
-        if s.any():
-            costs += (a * s).sum(axis=1)[:, :, None] * C
-        return np.einsum("nk,nk->n", self.mean(), costs.min(axis=2))
-
     def _posterior(self, y):
         y = self._tiled(y)
         # The product likelihood, in logs.

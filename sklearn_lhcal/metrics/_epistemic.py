@@ -8,7 +8,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import rankdata
+from scipy.stats import spearmanr
 from sklearn.exceptions import UndefinedMetricWarning
 from sklearn.utils import check_random_state
 
@@ -271,10 +271,7 @@ def epistemic_correlation(gain: ArrayLike, uncertainty: ArrayLike) -> float:
             stacklevel=2,
         )
         return float("nan")
-    centre = (len(g) + 1) / 2
-    a = rankdata(g) - centre
-    b = rankdata(e) - centre
-    return float((a * b).sum() / np.sqrt((a * a).sum() * (b * b).sum()))
+    return float(spearmanr(g, e).statistic)
 
 
 @checked
