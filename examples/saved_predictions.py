@@ -56,7 +56,9 @@ def halves(counts_file: str, proba_file: str, labels: int | None = None):
 def cifar10h() -> tuple[str, np.ndarray, np.ndarray]:
     """What it is, counts and class probabilities, both (n, 10): those in the file PREDICTIONS.
 
-    Simulated samples where the environment names no file.
+    The environment names it: a ``.npy`` file of class probabilities, (10,000, 10), in CIFAR-10's
+    order of images and classes, whose label histograms `fetch_cifar10h` downloads once; or an
+    ``.npz`` file that holds both, as ``proba`` and ``counts``. Without it, samples are simulated.
     """
     path = os.environ.get("PREDICTIONS")
     if path is None:

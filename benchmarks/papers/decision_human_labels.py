@@ -7,14 +7,10 @@ CIFAR-10H of Peterson, Battleday, Griffiths and Russakovsky (2019). Where they d
 a decision is its mean over what they said, as if one of them was right, and nobody knows whom. Two
 labels an image are used for calibration, all of them for judging.
 
-The label histograms are downloaded once, by `fetch_cifar10h`. Class probabilities for the images
-are yours to give::
-
     PREDICTIONS=my_network.npy python benchmarks/papers/decision_human_labels.py
 
-a ``.npy`` file of shape (10,000, 10) in CIFAR-10's order of images and classes, or an ``.npz`` file
-that holds both, as ``proba`` and ``counts``. Without them the same study runs on simulated samples,
-and says so."""
+`cifar10h` in ``examples/saved_predictions.py`` says what that file holds, and what runs without it.
+"""
 
 import sys
 import warnings

@@ -5,14 +5,10 @@ Battleday, Griffiths and Russakovsky (2019). A network's class probabilities for
 calibrated on half of them, of which only two labels each are used, and scored on the other half
 against all labels.
 
-The label histograms are downloaded once, by `fetch_cifar10h`. Class probabilities for the images
-are yours to give::
-
     PREDICTIONS=my_network.npy python benchmarks/papers/human_labels.py
 
-a ``.npy`` file of shape (10,000, 10) in CIFAR-10's order of images and classes, or an ``.npz`` file
-that holds both, as ``proba`` and ``counts``. Without them the same study runs on simulated samples,
-and says so."""
+`cifar10h` in ``examples/saved_predictions.py`` says what that file holds, and what runs without it.
+"""
 
 import sys
 import warnings

@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.frozen import FrozenEstimator
 
-from .._utils.arrays import Floats, Mask
+from .._utils.arrays import Floats, Mask, in_blocks
 from .._utils.checks import as_features
 from .._utils.problems import Solver
 from .._utils.simplex import entropy, gini
@@ -21,12 +21,12 @@ from ._alpha_line import (
     MAX_LOG_TOTAL,
     Concentration,
     Objective,
-    Standardised,
     are_worth_judging,
     can_be_judged,
     check_means,
     do_features_pay,
     is_any_spread_left,
+    standardised,
 )
 from ._base import Calibrated, Cv, _TrainedCalibrator
 from ._rows import CalibrationRows
@@ -37,6 +37,8 @@ _LIKELIHOODS = {
     "paper": (dirichlet_multinomial, 5e-3),
 }
 _RANGE = (-MAX_LOG_TOTAL, MAX_LOG_TOTAL)
+# Values of log α0 that findings are compared at; above 12 it cannot be told from infinity.
+GRID = np.arange(-4.0, 12.1, 0.2)
 
 
 class AlphaCalibration(_TrainedCalibrator):
@@ -126,6 +128,10 @@ class AlphaCalibration(_TrainedCalibrator):
     array([0.25])
     """
 
+    # Whether it is of one of several findings, which tell each other what c is: `PerFinding` says
+    # so, and a fit then keeps how likely each c of `GRID` is.
+    _is_one_of_several = False
+
     def __init__(
         self,
         estimator: Calibrated = None,
@@ -169,24 +175,32 @@ class AlphaCalibration(_TrainedCalibrator):
 
     def _fit_map(self, rows):
         learnt = {"feature_map_": self._fitted_features(rows)}
-        h = Standardised.of(_features(rows, learnt["feature_map_"]))
-        learnt |= {"feature_mean_": h.mean, "feature_scale_": h.scale}
+        h, mean, scale = standardised(_features(rows, learnt["feature_map_"]))
+        learnt |= {"feature_mean_": mean, "feature_scale_": scale}
         several = self._informative(rows)
         if not several.any():
+            learnt |= _stored(Concentration.constant(0.0, h.shape[-1]))
+            if self._is_one_of_several:
+                return learnt | {"losses_": np.zeros(len(GRID))}
             warnings.warn(
                 "No calibration sample has two labels, so α0 cannot be fitted and is set to 1. "
                 "Calibrate on samples with two raters or more.",
                 stacklevel=4,
             )
-            return learnt | _stored(Concentration.constant(0.0, h.shape[-1]))
+            return learnt
         rows = replace(rows, X=None)
         are_sharp = check_means(rows.take(several))
         # single labels add penalty alone
         kept = rows.weight > 0 if self.likelihood == "paper" else several
         if not kept.all():
             rows = rows.take(kept)
-            h = h.take(kept)
-        learnt |= _stored(self._chosen(rows, h))
+            h = h[kept]
+        fit = self._chosen(rows, h)
+        learnt |= _stored(fit)
+        if self._is_one_of_several:
+            log_totals = (fit._replace(intercept=c).log_total(h) for c in GRID.tolist())
+            objective = self._objective(0.0)
+            return learnt | {"losses_": np.array([objective.total(rows, x) for x in log_totals])}
         if learnt["is_infinite_"] and self.penalty is None and not are_sharp:
             warnings.warn(
                 "Raters disagree as often as the class probabilities say, so α0 is infinite "
@@ -265,7 +279,11 @@ class AlphaCalibration(_TrainedCalibrator):
             # No feature is looked at.
             return np.full(rows.log_proba.shape[:-1], np.clip(fit.intercept, *_RANGE))
         h = _features(rows, self.feature_map_)
-        return fit.log_total(Standardised(h, self.feature_mean_, self.feature_scale_))
+
+        def of_rows(some):
+            return fit.log_total((h[some] - self.feature_mean_) / self.feature_scale_)
+
+        return in_blocks(of_rows, len(h), h[0].size)
 
 
 def _stored(fit: Concentration) -> dict:

@@ -27,9 +27,8 @@ _MANY = 1e9
 # least, and features are kept unjudged: they cost less than a hundredth of a nat.
 _SAMPLE = 5_000
 _A_PARAMETER = 50
-# Features, and samples, at a time: what is made of them stays in cache.
+# Features at a time: what is made of them stays in cache.
 _BLOCK = 2**19
-_ROWS = 4_096
 _FOLDS = 5
 # Bins of samples predicted alike, of so many samples at least; in them observed disagreement is too
 # much by so many standard errors, and in all by this part of itself.
@@ -51,69 +50,28 @@ class Concentration(NamedTuple):
         """One log α0 for all samples, whatever their features."""
         return cls(None, np.zeros(n_features), log_total)
 
-    def log_total(self, h: "Floats | Standardised") -> Floats:
+    def log_total(self, h: Floats) -> Floats:
         """Log α0 of samples, (n,), or of members, (n, S), from features (…, f)."""
-        found = np.empty(h.shape[:-1])
-        for start in range(0, len(found), _ROWS):
-            rows = slice(start, start + _ROWS)
-            some = h[rows]
-            if self.hidden is not None:
-                from ._alpha_torch import of_hidden
+        if self.hidden is not None:
+            from ._alpha_torch import of_hidden
 
-                some = of_hidden(self.hidden, some)
-            found[rows] = some @ self.coef + self.intercept
-        return np.clip(found, -MAX_LOG_TOTAL, MAX_LOG_TOTAL)
+            h = of_hidden(self.hidden, h)
+        return np.clip(h @ self.coef + self.intercept, -MAX_LOG_TOTAL, MAX_LOG_TOTAL)
 
 
-class Standardised:
-    """Features (h − mean)/scale, which are made of the samples that are asked for, and not kept."""
+def standardised(h: Floats) -> tuple[Floats, Floats, Floats]:
+    """Features (h − mean)/scale, with the mean and the standard deviation of samples and members.
 
-    def __init__(self, h: Floats, mean: Floats, scale: Floats):
-        self._h = h
-        self.mean = mean
-        self.scale = scale
-
-    @classmethod
-    def of(cls, h: Floats) -> "Standardised":
-        """By the mean and the standard deviation of all samples and members; 1 where it is 0."""
-        flat = h.reshape(-1, h.shape[-1])
-        mean = flat.mean(axis=0)
-        return cls(h, mean, _scale(flat, mean))
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """(n, f), or (n, S, f) for members."""
-        return self._h.shape
-
-    def __len__(self) -> int:
-        return len(self._h)
-
-    def __getitem__(self, rows) -> Floats:
-        h = self._h[rows] - self.mean
-        h /= self.scale
-        return h
-
-    def __array__(self, dtype=None, copy=None) -> Floats:
-        # what trains on tensors has all of them
-        return self[:].astype(dtype or np.float64, copy=False)
-
-    def take(self, rows) -> "Standardised":
-        """The features of some samples, still by the mean and deviation of all."""
-        return Standardised(self._h[rows], self.mean, self.scale)
+    The scale is 1 where a feature is constant.
+    """
+    flat = h.reshape(-1, h.shape[-1])
+    mean = flat.mean(axis=0)
+    scale = flat.std(axis=0)
+    scale = np.where(scale > 1e-12 * np.maximum(1.0, np.abs(mean)), scale, 1.0)
+    return (h - mean) / scale, mean, scale
 
 
-def _scale(h: Floats, mean: Floats) -> Floats:
-    """Standard deviations of features (n, f); 1 where one is constant."""
-    squares = np.zeros_like(mean)
-    for start in range(0, len(h), _ROWS):
-        away = h[start : start + _ROWS] - mean
-        squares += np.einsum("ij,ij->j", away, away)
-    scale = np.sqrt(squares / len(h))
-    return np.where(scale > 1e-12 * np.maximum(1.0, np.abs(mean)), scale, 1.0)
-
-
-Features = Floats | Standardised
-Fit = Callable[[CalibrationRows, Features], Concentration]
+Fit = Callable[[CalibrationRows, Floats], Concentration]
 
 
 class Objective(NamedTuple):
@@ -128,7 +86,7 @@ class Objective(NamedTuple):
         """Those of the samples; known probabilities are as many as infinitely many."""
         return rows.counts * (_MANY if rows.known else 1)
 
-    def problem(self, rows: CalibrationRows, h: Features):
+    def problem(self, rows: CalibrationRows, h: Floats):
         """In closed form where there is one, else a torch module."""
         if not rows.is_ensemble and not self.hidden:
             return _LineProblem(rows, h, self)
@@ -136,7 +94,7 @@ class Objective(NamedTuple):
 
         return AlphaProblem(rows, h, self)
 
-    def fitted(self, rows: CalibrationRows, h: Features, solve) -> Concentration:
+    def fitted(self, rows: CalibrationRows, h: Floats, solve) -> Concentration:
         """The optimum of w, c and hidden layers."""
         problem = self.problem(rows, h)
         return Concentration(*problem.solution(solve(problem, problem.default_solver)))
@@ -164,7 +122,7 @@ def is_any_spread_left(rows: CalibrationRows, likelihood: Likelihood) -> bool:
 
 
 def do_features_pay(
-    rows: CalibrationRows, h: Features, objective: Objective, fits: Sequence[Fit]
+    rows: CalibrationRows, h: Floats, objective: Objective, fits: Sequence[Fit]
 ) -> bool:
     """Whether the first fit, with features, predicts rows that are left out better than the other.
 
@@ -237,7 +195,7 @@ def check_means(rows: CalibrationRows) -> bool:
 class _LineProblem(Problem):
     """The mean sample loss in (w, c): samples meet only through η_i = w·h_i + c."""
 
-    def __init__(self, rows: CalibrationRows, h: Features, objective: Objective):
+    def __init__(self, rows: CalibrationRows, h: Floats, objective: Objective):
         self.parts = rows, h, objective
         self.default_solver = Newton()
         self.h = h

@@ -1,8 +1,6 @@
 """One calibrator for each of several findings, which share what they know of α0."""
 
-import warnings
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -25,13 +23,11 @@ from .._utils.findings import about_finding, finding_table, warn_of_findings
 from .._utils.names import Side, check_row_names
 from .._utils.types import Estimator, Samples, Weights
 from ..distributions import Distribution
-from ._alpha import AlphaCalibration, _features
-from ._alpha_line import Concentration, Standardised
+from ._alpha import GRID
 from ._base import _Wrapper
 from ._precomputed import PrecomputedClassifier
 
-# of log α0, which above 12 cannot be told from infinity
-_GRID = np.arange(-4.0, 12.1, 0.2)
+# τ, how far findings differ in c
 _DEVIATIONS = np.array([0.1, 0.2, 0.5, 1.0, 2.0, 4.0])
 
 
@@ -123,13 +119,15 @@ class PerFinding(MetaEstimatorMixin, BaseEstimator):
             with about_finding(name, heard):
                 if not len(rows):
                     raise ValueError("y has no label of it; leave the finding out.")
-                model = _unfitted(self.calibrator)
+                model = clone(self.calibrator)
+                if hasattr(model, "_is_one_of_several"):
+                    model._is_one_of_several = True
                 params = take_params(fit_params, rows, len(y))
                 if weight is not None:
                     params["sample_weight"] = weight[rows]
                 models.append(model.fit(take_rows(own, rows), labels.take(rows).plain(), **params))
         warn_of_findings(heard)
-        if isinstance(models[0], _FindingAlpha) and len(models) > 1:
+        if hasattr(models[0], "losses_") and len(models) > 1:
             shared = shrunk(np.array([model.losses_ for model in models]))
             for model, c in zip(models, shared.tolist(), strict=True):
                 model.intercept_ = c
@@ -174,33 +172,6 @@ class PerFinding(MetaEstimatorMixin, BaseEstimator):
         return [np.column_stack([1 - p, p]) for p in columns]
 
 
-class _FindingAlpha(AlphaCalibration):
-    """That of one finding: it keeps how likely other values of c are."""
-
-    losses_: Floats
-
-    def _fit_map(self, rows):
-        with warnings.catch_warnings():
-            # the other findings tell what this one does not
-            warnings.filterwarnings("ignore", "Raters disagree as often|No calibration sample has")
-            learnt = super()._fit_map(rows)
-        h = _features(rows, learnt["feature_map_"])
-        several = np.flatnonzero(self._informative(rows))
-        rows = replace(rows, X=None).take(several)
-        h = Standardised(h[several], learnt["feature_mean_"], learnt["feature_scale_"])
-        line = Concentration(learnt["_hidden"], learnt["coef_"], 0.0)
-        log_totals = (line._replace(intercept=c).log_total(h) for c in _GRID.tolist())
-        objective = self._objective(0.0)
-        return learnt | {"losses_": np.array([objective.total(rows, x) for x in log_totals])}
-
-
-def _unfitted(calibrator: Any) -> Any:
-    """A clone of the calibrator, which keeps what findings share."""
-    if type(calibrator) is AlphaCalibration:
-        calibrator = _FindingAlpha(**calibrator.get_params(deep=False))
-    return clone(calibrator)
-
-
 def shrunk(losses: Floats) -> Floats:
     """Posterior means of c, (F,), from minus the log-likelihood of each value of the grid, (F, G).
 
@@ -208,10 +179,10 @@ def shrunk(losses: Floats) -> Floats:
     """
     likelihood = np.exp(losses.min(axis=1, keepdims=True) - losses)
     # (m, τ, c)
-    away = (_GRID - _GRID[:, None, None]) / _DEVIATIONS[:, None]
+    away = (GRID - GRID[:, None, None]) / _DEVIATIONS[:, None]
     prior = np.exp(-(away**2) / 2)
     prior /= prior.sum(axis=-1, keepdims=True)
     evidence = np.log(np.maximum(prior @ likelihood.T, 1e-300)).sum(axis=-1)
     best = prior[np.unravel_index(evidence.argmax(), evidence.shape)]
     posterior = best * likelihood
-    return posterior @ _GRID / posterior.sum(axis=1)
+    return posterior @ GRID / posterior.sum(axis=1)

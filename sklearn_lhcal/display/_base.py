@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import fields
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,6 +10,12 @@ from numpy.typing import NDArray
 from .._rows import rows_of
 from .._utils.types import Estimator, LabelsLike, Samples
 from ..distributions import Distribution
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+else:
+    # matplotlib is imported where something is drawn
+    Axes = Any
 
 # sizes of figures in inches; a square diagram above its histogram needs the greater height
 SQUARE = (5, 5.6)

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
 from numbers import Integral
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,11 +25,7 @@ from .._utils.types import (
 )
 from ..distributions import PointMass
 from ..metrics import calibration_loss, confidence_interval, dispersion_loss
-from ._base import NOTE, WIDE, Display, draw_legend, drawn, name_of, predicted, reach, styled
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
+from ._base import NOTE, WIDE, Axes, Display, draw_legend, drawn, name_of, predicted, reach, styled
 
 _NAME = "name of a method"
 _LABEL = "label of a line of equal epistemic loss"

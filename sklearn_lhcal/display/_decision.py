@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +22,7 @@ from ..metrics import (
 from ._base import (
     DOTTED,
     SQUARE,
+    Axes,
     Display,
     Styles,
     by_name,
@@ -36,9 +37,6 @@ from ._base import (
     reach,
     styled,
 )
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 _CONSTANT = DOTTED | {"label": "best default decision"}
 _RISK = "Risk (mean cost)"

@@ -1,7 +1,7 @@
 """Decision curves: the net benefit of acting on a prediction, against the threshold."""
 
 from dataclasses import KW_ONLY, dataclass
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +13,7 @@ from ..metrics import decision_curve
 from ._base import (
     DOTTED,
     WIDE,
+    Axes,
     Display,
     Styles,
     check_reference,
@@ -20,9 +21,6 @@ from ._base import (
     models_of,
     predicted_by_each,
 )
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 # in units of the largest net benefit: how far below 0 the axis goes
 _BELOW = 0.15

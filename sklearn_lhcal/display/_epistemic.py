@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,6 +30,7 @@ from ._base import (
     ABOVE_STRIP,
     STRIP_HEIGHT,
     WIDE,
+    Axes,
     Display,
     color_of,
     draw_band,
@@ -38,9 +39,6 @@ from ._base import (
     name_of,
     styled,
 )
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 
 @dataclass(eq=False, repr=False)

@@ -1,7 +1,7 @@
 """What labels and decisions cost together, against the cost of a label."""
 
 from dataclasses import KW_ONLY, dataclass
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 from numpy.typing import NDArray
 
@@ -19,10 +19,7 @@ from .._utils.types import (
 )
 from ..distributions import Distribution
 from ..metrics import policy_curve
-from ._base import DOTTED, WIDE, Display, Styles, draw_curves, predicted, styled
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
+from ._base import DOTTED, WIDE, Axes, Display, Styles, draw_curves, predicted, styled
 
 
 @dataclass(eq=False, repr=False)

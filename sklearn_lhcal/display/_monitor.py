@@ -1,17 +1,14 @@
 """Calibration over time: the e-values of a monitor, and when they crossed the threshold."""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from .._utils.checks import checked
 from ..metrics import CalibrationMonitor
-from ._base import DOTTED, WIDE, Display, draw_legend, look_of, styled
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
+from ._base import DOTTED, WIDE, Axes, Display, draw_legend, look_of, styled
 
 _NAMES = ("class means", "disagreement")
 # decades around e-value 1 that are shown at most

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,10 +12,7 @@ from .._utils.checks import checked
 from .._utils.distances import Distance, is_ordinal
 from .._utils.types import Groups, Raters, Seed, Weights
 from ..metrics import reader_comparison
-from ._base import DOTTED, WIDE, PredictionDisplay, color_of, reach, styled
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
+from ._base import DOTTED, WIDE, Axes, PredictionDisplay, color_of, reach, styled
 
 _MODEL = color_of(1)
 _READERS = color_of(0)

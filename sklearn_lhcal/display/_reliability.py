@@ -2,7 +2,7 @@
 
 from collections.abc import Hashable
 from dataclasses import KW_ONLY, dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +16,7 @@ from ._base import (
     ABOVE_STRIP,
     SQUARE,
     STRIP_HEIGHT,
+    Axes,
     PredictionDisplay,
     draw_counts,
     draw_legend,
@@ -26,9 +27,6 @@ from ._base import (
     reach,
     styled,
 )
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 # what the axes show beyond their limits, as a share of the range
 _MARGIN = 0.02

@@ -1,7 +1,7 @@
 """Who needs a second opinion: what one more label of the samples referred first is worth."""
 
 from dataclasses import KW_ONLY, dataclass
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 from numpy.typing import NDArray
 
@@ -9,10 +9,17 @@ from .._rows import PredictionLike
 from .._utils.checks import checked
 from .._utils.types import ArrayLike, Estimator, Groups, LabelsLike, Raters, Samples, Weights
 from ..metrics import referral_curve
-from ._base import WIDE, Display, draw_band, draw_legend, draw_reference, drawn, predicted, styled
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
+from ._base import (
+    WIDE,
+    Axes,
+    Display,
+    draw_band,
+    draw_legend,
+    draw_reference,
+    drawn,
+    predicted,
+    styled,
+)
 
 _EXPECTED = "expected gain"
 _GAIN = "Drop of the epistemic loss (squared probability)"

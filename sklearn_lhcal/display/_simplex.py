@@ -1,7 +1,7 @@
 """Calibration of whole probability vectors, on the triangle of three classes."""
 
 from dataclasses import KW_ONLY, dataclass
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,10 +10,7 @@ from .._rows import PredictionLike, Rows, class_column, class_names, read_rows
 from .._utils.checks import as_names, checked
 from .._utils.types import ArrayLike, LabelsLike, Weights
 from ..metrics import loo_bandwidth
-from ._base import NOTE, PredictionDisplay, color_of, styled
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
+from ._base import NOTE, Axes, PredictionDisplay, color_of, styled
 
 # of an equilateral triangle with sides of length 1
 CORNERS = np.array([[0.0, 0.0], [1.0, 0.0], [0.5, np.sqrt(0.75)]])

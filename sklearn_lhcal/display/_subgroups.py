@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,10 +11,7 @@ from .._rows import PredictionLike
 from .._utils.checks import checked
 from .._utils.types import ArrayLike, LabelsLike
 from ..metrics import subgroup_audit
-from ._base import DOTTED, WIDE, PredictionDisplay, color_of, reach, styled
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
+from ._base import DOTTED, WIDE, Axes, PredictionDisplay, color_of, reach, styled
 
 # a subgroup's line in inches, the least number of them, and what the axis needs
 _LINE = 0.28

@@ -58,7 +58,6 @@ def calibration_parts(sums: BinSums) -> Floats:
             "More than 5% of the weight lies in bins whose samples all belong to one group or one "
             "rater; these bins count 0. Use fewer bins, or strategy='quantile'; the dropped_weight "
             "of loss_decomposition says how much weight is left out.",
-            UserWarning,
             stacklevel=2,
         )
     return sums.calibration_loss()

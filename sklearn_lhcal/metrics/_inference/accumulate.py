@@ -226,7 +226,6 @@ class MetricAccumulator:
         if isinstance(limits, tuple) and is_near_end(estimate, self.n_rows, limits):
             warnings.warn(
                 "Few samples speak: use confidence_interval with all samples at once.",
-                UserWarning,
                 stacklevel=2,
             )
         return interval_from(estimate, spread, confidence_level, mapped)

@@ -167,7 +167,6 @@ def deal_rows(n: int, groups: NDArray | None, n_blocks: int, rng, w=None) -> Blo
         warnings.warn(
             f"The {len(W)} groups are worth only {worth(W):.1f} of equal size: the interval may "
             "cover too rarely.",
-            UserWarning,
             stacklevel=4,
         )
     return blocks_of(dealt.code[unit], unit, w)
@@ -305,7 +304,6 @@ def warn_of_few(n_raters: int, worth: float, stacklevel: int = 4) -> None:
         return
     warnings.warn(
         f"{found}: intervals for new raters may cover too rarely; {FIXED_RATERS}",
-        UserWarning,
         stacklevel=stacklevel,
     )
 

@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from itertools import combinations
-from typing import TYPE_CHECKING, NamedTuple, TypedDict, Unpack, cast, overload
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -95,7 +95,7 @@ def with_votes(y: LabelsLike, prediction: PredictionLike) -> tuple[Annotations, 
         found += f"{classes.tolist()[:20]}."
         if not labels.single:
             raise ValueError(found)
-        warnings.warn(f"{found} They count as wrong.", UserWarning, stacklevel=4)
+        warnings.warn(f"{found} They count as wrong.", stacklevel=4)
         classes = sorted_names([*classes.tolist(), *unseen])
     said = said.in_order(classes, other="y")
     return labels, PointMass(said.counts.astype(np.float64)).with_classes(said.classes)
@@ -361,28 +361,6 @@ class _Losses(NamedTuple):
 Judges = Mapping[str, PredictionLike]
 
 
-class _How(TypedDict, total=False):
-    sample_weight: Weights
-    groups: Groups
-    raters: Raters
-    confidence_level: float
-    n_blocks: int
-    random_state: Seed
-    distance: Distance
-
-
-@overload
-def reader_comparison(
-    y: Annotations, prediction: Judges, *, margin: float, **how: Unpack[_How]
-) -> JudgeTable: ...
-
-
-@overload
-def reader_comparison(
-    y: Annotations, prediction: PredictionLike, *, margin: float, **how: Unpack[_How]
-) -> ReaderComparison: ...
-
-
 @checked
 def reader_comparison(
     y: Annotations,
@@ -396,7 +374,7 @@ def reader_comparison(
     n_blocks: int = 50,
     random_state: Seed = None,
     distance: Distance = None,
-) -> ReaderComparison | JudgeTable:
+) -> Any:
     """Whether a model is as good as one more reader.
 
     Two readers of a sample disagree with probability IL. A reader disagrees with the model's label
