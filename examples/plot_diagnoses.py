@@ -2,8 +2,9 @@
 Which diagnoses do psychiatrists agree on?
 ==========================================
 
-Six psychiatrists each diagnosed 30 patients, in five categories (Fleiss 1971). The labels are
-**real**. If one psychiatrist gives a diagnosis, what does the next one say?
+Two of six psychiatrists disagree about 44% of patients. They agree best on schizophrenia and
+"other", worst on depression and personality disorder. Each diagnosed 30 patients, in five
+categories (Fleiss 1971). The labels are **real**.
 """
 
 # %%

@@ -2,8 +2,9 @@
 A small panel, and what it says of everybody
 ============================================
 
-Six people judge 200 conversations. How far is the disagreement among them from that of everybody?
-An interval over conversations alone is too narrow: six other people would have said something else.
+Intervals for six raters cover the disagreement of everybody in 62% of panels. Intervals for new
+raters cover it in all, and are almost three times as wide. A panel is six people who judge 200
+conversations.
 """
 
 # sphinx_gallery_thumbnail_number = 1

@@ -2,10 +2,10 @@
 Fourteen findings of a chest film
 =================================
 
-A chest film has many findings, each present or absent, and several raters read it. Which findings
-does a model predict worse than a rater would? Fourteen intervals of 95% do not answer that: one of
-them misses in most studies. Simultaneous intervals do. The data are **simulated**: 600 films, three
-raters, prevalences from 1% to 30%, and a model that is overconfident.
+A model is worse than the raters' true frequencies for five of fourteen findings. Intervals of 95%
+for one finding each would name ten, but one such interval misses in most studies; simultaneous
+intervals hold for all findings together. The data are **simulated**: 600 films, three raters,
+prevalences from 1% to 30%, and a model that is overconfident.
 """
 
 # %%

@@ -2,9 +2,10 @@
 Prediction sets and risk control
 ================================
 
-Do prediction sets cover 90% of the labels of new samples, and does the mean cost of automated
-decisions stay below its limit? Calibration samples are drawn again and again, with new labels each
-time, and new samples tell. The data are **simulated**.
+Prediction sets calibrated on labels cover 90% of the labels of new samples. Calibrated on
+majorities they cover 81%, and the mean cost of automated decisions is above its limit in 69% of
+trials. Calibration samples are drawn again and again, with new labels each time. The data are
+**simulated**.
 """
 
 # %%

@@ -1,10 +1,12 @@
 """
-Several judges, and their labels for many samples
-=================================================
+Are machine judges as good as one more person?
+==============================================
 
-Three language models judge whether answers of a chatbot are harmful. Which of them is as good as
-one more person, do they err together, and what are the labels of a judge worth where people label
-few answers? The data are **simulated**."""
+Two of three simulated judges are at least as good as one more person, but the second adds little:
+it errs where the first errs. And 400 answers that people labelled are worth 450 beside a judge's
+labels of 5,000. Judges are language models that call answers of a chatbot harmful or not. The data
+are **simulated**.
+"""
 
 # %%
 # People and judges
@@ -48,7 +50,7 @@ judges = {
 # %%
 # As good as one more person?
 # ---------------------------
-# The table has a sample a judge. Below 0 a person agrees with the judge more often than with
+# The table has a line for each judge. Below 0 a person agrees with the judge more often than with
 # another person. Intervals are for new people and new answers.
 table = reader_comparison(people, judges, margin=0.05, random_state=0)
 print(table.frame[["difference", "difference_low", "difference_high", "worth"]].round(3))

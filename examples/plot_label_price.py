@@ -2,8 +2,9 @@
 What is a label worth?
 ======================
 
-A label has a cost, and so has a wrong decision. How many labels should a sample get, and which
-samples? `label_policy` asks for one more label where its expected value exceeds its cost.
+To ask for labels one after another costs up to 0.05 less per sample than the best fixed number of
+labels, where a label costs about 0.05. `label_policy` asks for one more label where its expected
+value exceeds its cost. The data are **simulated** raters of real digits.
 """
 
 # %%

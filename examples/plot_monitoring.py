@@ -2,9 +2,9 @@
 When a model stops being calibrated
 ===================================
 
-Labels come after the predictions, one per sample, and each new label is a chance to see that a
-model is wrong. How soon is the change seen, with a false alarm in 5% of studies at most? The
-data are real digits in the order of their file, and two changes in **simulated** data.
+A model of digits is found to be miscalibrated after 180 digits in the order of their file, and
+not in random order. Labels come after the predictions, one per sample; a false alarm is raised in
+5% of studies at most. The digits are real; two other changes are in **simulated** data.
 """
 
 # %%

@@ -2,8 +2,9 @@
 Quickstart: calibrate a network and predict disagreement
 ========================================================
 
-A small convolutional network is trained on digits, calibrated, and evaluated. Half of the images
-are mixtures of two digits, so that the simulated raters disagree about them. Two calibrators are
+Calibration lowers the log loss of a small network from 0.54 to 0.41, and α-calibration the error of
+its predicted disagreement from 0.12 to 0.01. The network is trained on digits; half of the images
+are mixtures of two digits, so that the simulated raters disagree about them. Three calibrators are
 compared with the uncalibrated network:
 
 - temperature scaling (one number) and `StackedCalibration` (a mixture of scaling methods) correct

@@ -2,8 +2,9 @@
 A table of annotations and saved softmax outputs
 ================================================
 
-You have two files: who called which image what, and what a network says of each image. Does the
-network predict correctly how often two raters disagree, and what does calibration change?
+Calibration brings the error of the predicted disagreement from 0.159 to −0.017, which is not
+distinguishable from 0. You have two files: who called which image what, and what a network says of
+each image.
 """
 
 # %%

@@ -1,9 +1,9 @@
 """
-A cost matrix and boosted trees
-===============================
+A cost matrix and boosted trees, one label per patient
+======================================================
 
-Mistakes have costs, and a doubtful case can be referred. Which decision costs least, and does the
-classifier know what its decisions will cost?
+Uncalibrated trees expect a mean cost of 0.36 and cause 0.55; calibrated, they expect 0.46 and cause
+0.40. Mistakes have costs, and a doubtful case can be referred. Each patient has one label.
 """
 
 # %%

@@ -18,9 +18,6 @@ endif
 ONE ?= $(HERE) $(SAVED) $(FETCHED)
 
 # a program of benchmarks/papers by its name, or what is said here
-debiasing = examples/plot_debiasing.py
-decision_treatment = examples/plot_decision_treatment.py
-delayed_decisions = examples/plot_delayed_decisions.py
 epistemic_digits = examples/plot_epistemic_digits.py
 paper_table = $(paper)/decision_paper_table.py
 training_dermamnist = $(paper)/training_study.py --data dermamnist

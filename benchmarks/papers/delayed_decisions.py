@@ -1,27 +1,16 @@
-"""
-Which decisions to postpone?
-============================
+"""Which decisions to postpone until more data have come? A study that is not in P3.
 
-Some decisions can wait until more data have come: a later model decides them. Which ones gain by
-waiting? Those of large *epistemic* uncertainty, not those that will be just as unclear later. The
-data are **simulated**.
+A random checkerboard. Left of the middle three labels in ten are wrong, for good: aleatoric
+uncertainty. And discs on either side have few training points, which will be more: epistemic
+uncertainty. `BallCarvingSplit` makes the discs; the augmented samples are what will be known later,
+the test samples are the cases to decide. ``FULL=1`` in the environment runs ten boards of 20,000
+points in place of four of 4,000.
 """
 
-# %%
-# Two kinds of uncertainty
-# ------------------------
-# A random checkerboard. Left of the middle three labels in ten are wrong, for good: aleatoric
-# uncertainty. And discs on either side have few training points, which will be more: epistemic
-# uncertainty. `BallCarvingSplit` makes the discs; the augmented samples are what will be known
-# later, the test samples are the cases to decide.
 import os
-import sys
-from pathlib import Path
 
-import matplotlib.pyplot as plt
 import numpy as np
 import torch
-from colours import BLUE, VERMILLION
 from scipy.stats import sem, t
 
 from sklearn_lhcal.calibration import EpistemicCalibration
@@ -69,46 +58,24 @@ def risk(case: dict, priority) -> np.ndarray:
 
 studies = [cases(seed) for seed in range(SEEDS)]
 
-# %%
-# Risk against fraction postponed
-# -------------------------------
-# The dotted line postpones at random. Mutual information finds the cases that gain most sooner than
-# entropy, which begins with those on the noisy side. Bands are 95% intervals, over boards, of the
-# drop of the error rate.
-figure, ax = plt.subplots(figsize=(6.4, 4.6), layout="constrained")
 now, later = (np.mean([case[when].mean() for case in studies]) for when in ("now", "later"))
 print(
     f"Error rate now {now:.3f}, with everything postponed {later:.3f}\nshare of that gain when a "
     "tenth is postponed:"
 )
 tenth = {}  # by rule: the drop in each board
-for rule, color in (("mutual information", BLUE), ("entropy", VERMILLION)):
+for rule in ("mutual information", "entropy"):
     drops = np.array([case["now"].mean() - risk(case, case[rule]) for case in studies])
-    mean, reach = now - drops.mean(axis=0), t.ppf(0.975, SEEDS - 1) * sem(drops)
-    ax.plot(FRACTION, mean, color=color, label=f"by {rule}")
-    ax.fill_between(FRACTION, mean - reach, mean + reach, color=color, alpha=0.2, linewidth=0)
+    mean = now - drops.mean(axis=0)
     tenth[rule] = np.array([np.interp(0.1, FRACTION, drop) for drop in drops])
     print(f"  by {rule:<20} {(now - np.interp(0.1, FRACTION, mean)) / (now - later):4.0%}")
 gap = (tenth["mutual information"] - tenth["entropy"]) / (now - later)
 half = t.ppf(0.975, SEEDS - 1) * sem(gap)
 low, high = gap.mean() - half, gap.mean() + half
 print(f"  difference, 95%         {gap.mean():4.0%} ({low:.0%}, {high:.0%})")
-ax.plot([0, 1], [now, later], color="0.35", linestyle=(0, (1, 1.5)), label="at random")
-ax.set(xlabel="Fraction of decisions postponed", ylabel="Error rate", xlim=(0, 1))
-title = f"mean of {SEEDS} boards, 95% intervals"
-legend = ax.legend(title=title, title_fontsize="small", fontsize="small")
 
-# %%
-# Mutual information finds the decisions that profit from waiting sooner than entropy does, on
-# average. But with four boards the paired difference is not distinguishable from 0.
-
-# %%
-# When waiting has a cost
-# -----------------------
-# Postpone a case where the expected gain exceeds the cost of waiting, both in errors. This takes
-# an estimate of the right size. Entropy is none and postpones nearly everything; mutual information
-# is roughly of the right size here, and the calibrated estimate is so by construction. Errors and
-# costs paid, per case:
+# Postpone a case where the expected gain exceeds the cost of waiting, both in errors. This takes an
+# estimate of the right size: entropy is none, the calibrated estimate is so by construction.
 RULES = ("entropy", "mutual information", "calibrated")
 print(f"\ncost of waiting    nobody waits   all wait   {'   '.join(RULES)}")
 for price in PRICES:
@@ -120,8 +87,3 @@ for price in PRICES:
         ]
         row += f"   {np.mean(paid):>{len(rule)}.3f}"
     print(row)
-
-FIGURE = Path(os.path.relpath(Path(sys.argv[0]).parent), "output", "delayed_decisions.png")
-FIGURE.parent.mkdir(exist_ok=True)
-figure.savefig(FIGURE, dpi=150)
-print(f"\nFigure: {FIGURE}")

@@ -1,27 +1,18 @@
-"""
-Treat, test or wait?
-====================
+"""Treat, test or wait: calibration for a cost matrix, on the breast cancer data (P4, Fig. 3).
 
-A tumour is malignant or benign; a physician may treat, order one more test, or wait. Which decision
-is the cheapest depends on whether the probability of a malignant tumour is 2% or 10%. What does a
-classifier cost that does not know, and what does calibration save?
+To wait with a malignant tumour costs 50, to treat a benign one 5. A test costs 1, and 2 more if the
+tumour is malignant and time is lost. Naive Bayes takes the thirty correlated measurements for
+independent, and is all but certain of every patient. Its smoothing is searched for these costs.
+
+"uncalibrated" is the model as trained, "log loss" is temperature scaling fitted by the log loss,
+and "cost" is the default: a temperature for these costs where cross-validation shows that it is
+better. "expected" is the cost that the model itself expects. ``FULL=1`` in the environment runs 40
+splits in place of ten.
 """
 
-# %%
-# Decisions
-# ---------
-# The index of the frame names the classes, its columns the decisions. To wait with a malignant
-# tumour costs 50, to treat a benign one 5. A test costs 1, and 2 more if the tumour is malignant
-# and time is lost. The unit is the cost of one test.
-#
-# Naive Bayes takes the thirty correlated measurements of the breast-cancer data for independent,
-# and is all but certain of every patient. Its smoothing is searched for these costs.
 import os
-import sys
 import warnings
-from pathlib import Path
 
-import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import torch
@@ -31,7 +22,7 @@ from sklearn.model_selection import GridSearchCV, train_test_split
 from sklearn.naive_bayes import GaussianNB
 
 from sklearn_lhcal.calibration import DecisionCalibration, DecisionCalibrationWarning
-from sklearn_lhcal.metrics import make_decision_scorer
+from sklearn_lhcal.metrics import bayes_decision, decision_risk, make_decision_scorer, model_risk
 
 torch.set_num_threads(1)
 warnings.simplefilter("ignore", DecisionCalibrationWarning)
@@ -66,14 +57,6 @@ for seed in range(SPLITS):
         }
     )
 
-# %%
-# What it costs
-# -------------
-# "uncalibrated" is the model as trained, "log loss" is temperature scaling fitted by the log loss,
-# and "cost" is the default: a temperature for these costs where cross-validation shows that it is
-# better, and else that of the log loss. "expected" is the cost that the model itself expects.
-from sklearn_lhcal.metrics import bayes_decision, decision_risk, model_risk
-
 print(f"Mean cost of a patient, {SPLITS} splits")
 shares = "".join(f"{decision:>8}" for decision in COSTS.columns)
 print(f"{'':14}{'cost':>8}{'sd':>8}{'expected':>10}{shares}")
@@ -88,30 +71,3 @@ for name in models:
 for what in COSTS.columns:
     risks = [decision_risk(y, np.full(len(y), what), COSTS) for y in labels]
     print(f"{what:14}{np.mean(risks):8.3f}{np.std(risks, ddof=1):8.3f}   always")
-
-# %%
-# Other costs
-# -----------
-# The matrix above is one case. A cost curve has no test: a missed malignant tumour costs s, and a
-# treated benign one 1 − s. At s = 0.5 both cost the same.
-from sklearn_lhcal.display import DecisionRiskDisplay
-
-figure, (left, right) = plt.subplots(1, 2, figsize=(10, 4.4), layout="constrained")
-display = DecisionRiskDisplay.from_predictions(labels, predictions, COSTS, test_share=0.4, ax=left)
-left.set(title="Cost with the matrix above", ylabel="Mean cost per patient (unit: one test)")
-left.tick_params(axis="x", labelrotation=0)
-display.plot_cost_curves(right)
-right.set(
-    title="Cost with other costs of the mistakes",
-    xlabel="s: cost of a missed malignant tumour (a treated benign one: 1 − s)",
-    ylabel="Mean cost per patient",
-)
-
-FIGURE = Path(os.path.relpath(Path(sys.argv[0]).parent), "output", "decision_treatment.png")
-FIGURE.parent.mkdir(exist_ok=True)
-figure.savefig(FIGURE, dpi=150)
-print(f"Figure: {FIGURE}")
-
-# %%
-# The uncalibrated model costs more than a test for every patient, and expects to cost next to
-# nothing. After calibration the cost is a third of that, and the model expects it.
