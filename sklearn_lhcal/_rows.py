@@ -134,6 +134,14 @@ class Rows:
         labels = cast(Annotations, self.labels).keep(ratings)
         return type(self)(labels, self.prediction, self.w, self.groups, self.scale)
 
+    def anonymous(self) -> Self:
+        """The samples with labels that do not say who gave them."""
+        y = self.labels
+        if not isinstance(y, Annotations):
+            return self
+        labels = Labels(y.counts, y.classes, graded=y.graded)
+        return type(self)(labels, self.prediction, self.w, self.groups, self.scale)
+
     def contributes(self, least_raters: int = 1) -> Mask:
         """Which samples have so many raters and a positive weight, shape (n,)."""
         keep = self.n >= least_raters

@@ -178,7 +178,10 @@ def test_where_one_rater_is_left():
     for seed in range(20):
         how = {"raters": "fixed", "n_blocks": 2, "random_state": seed}
         found, expected = (
-            confidence_interval(of, y, z, **how).standard_error
-            for of in (metrics.calibration_loss, lambda y, z: metrics.calibration_loss(y, z))
+            confidence_interval(of, labels, z, **how).standard_error
+            for labels, of in (
+                (y, metrics.calibration_loss),
+                (y.counts, lambda y, z: metrics.calibration_loss(y, z)),
+            )
         )
         assert found == pytest.approx(expected, rel=1e-9)

@@ -101,7 +101,8 @@ def test_blocks_of_raters_are_as_good_as_raters():
 @pytest.mark.filterwarnings("ignore:.* is biased upwards")
 def test_fixed_raters_are_the_interval_of_their_counts():
     y, z = study(read=0.6)
-    for metric in (expected_squared_loss, irreducible_loss, partial(calibration_loss, p=1)):
+    metrics = expected_squared_loss, irreducible_loss, calibration_loss
+    for metric in (*metrics, partial(calibration_loss, p=1)):
         options = {"bias_correction": None} if isinstance(metric, partial) else {}
         fixed, counts = (
             confidence_interval(metric, labels, z, raters="fixed", random_state=0, **options)
@@ -114,6 +115,25 @@ def test_fixed_raters_are_the_interval_of_their_counts():
         assert fixed.n_raters is None
         assert fixed.df == 39
         assert fixed.components == VarianceComponents(pytest.approx(fixed.standard_error**2))
+
+
+def test_predictions_of_fixed_raters_have_no_error():
+    """Four biased raters read all, and the prediction is their mean: calibrated to them alone."""
+    rng = np.random.default_rng(0)
+    bias = np.array([-0.2, -0.1, 0.1, 0.3])
+    u = rng.uniform(0.3, 0.6, size=(100, 1, 40))
+    votes = (rng.random((100, 4, 40)) < u + bias[:, None]).astype(int)
+    z = (u + bias[:, None]).mean(axis=1)
+    estimates = [
+        confidence_interval(
+            calibration_loss, Annotations.from_matrix(said), p, raters="fixed", n_blocks=2
+        ).estimate
+        for said, p in zip(votes.transpose(2, 0, 1), z.T, strict=True)
+    ]
+    error = stats.sem(estimates)
+    assert abs(np.mean(estimates)) < 4 * error
+    # what these raters have in common would be taken off for new ones
+    assert error < bias.var() / 4
 
 
 def test_raters_of_a_row_each_leave_the_interval_of_counts_about_as_it_is():

@@ -210,7 +210,7 @@ def per_finding(
             labels, z, weight, unit = (
                 take_rows(a, used[rows]) for a in (y.of(name), given[f], w, groups)
             )
-            statistic = statistic_of(metric, labels, z, weight, unit, options)
+            statistic = statistic_of(metric, labels, z, weight, unit, options, raters)
             findings[f] = _finding(statistic, rows, data, design)
             scarce = findings[f].scarce(confidence_level, FEW)
             alone[f] = findings[f].interval(confidence_level, scarce)

@@ -125,7 +125,8 @@ def confidence_interval(
     raters : {"random", "fixed"}, optional
         "random": the raters are a sample, and the interval is for new raters and samples, which
         needs `Annotations` with three raters or more. "fixed": it is for these raters and new
-        samples. None: "random" with `Annotations`, "fixed" with all else. **Counts do not say who
+        samples. Binned metrics are then those of the counts of y: the biases of these raters are no
+        noise. None: "random" with `Annotations`, "fixed" with all else. **Counts do not say who
         spoke**: their interval holds for new raters only where each sample has raters of its own.
         Where the same few read many samples it is too narrow.
     confidence_level : float, default=0.95
@@ -227,7 +228,7 @@ def confidence_interval(
     (5, True)
     """
     _warn_if_biased(metric, options)
-    statistic = statistic_of(metric, y, prediction, sample_weight, groups, options)
+    statistic = statistic_of(metric, y, prediction, sample_weight, groups, options, raters)
     design = statistic.design(raters, n_blocks, check_random_state(random_state))
     return interval_of(statistic, design, confidence_level)
 
@@ -293,7 +294,8 @@ def paired_difference(
     True
     """
     one, other = (
-        statistic_of(metric, y, p, sample_weight, groups, options) for p in (prediction, reference)
+        statistic_of(metric, y, p, sample_weight, groups, options, raters)
+        for p in (prediction, reference)
     )
     design = one.design(raters, n_blocks, check_random_state(random_state))
     warn_if_few_differ(one, other)

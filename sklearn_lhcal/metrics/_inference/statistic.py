@@ -13,10 +13,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..._rows import Annotations, Labels, Rows, read_for
+from ..._rows import Annotations, Rows, read_for
 from ..._utils.arrays import Floats, Indices, Mask
 from ..._utils.checks import as_floats, check_same_length, n_rows, read_groups, take_rows
 from ..._utils.estimators import weight_params
+from ..._utils.tags import LossOverBins
 from .._evaluate import Metric, with_options
 from .raters import (
     FIXED_RATERS,
@@ -211,9 +212,7 @@ class MeanStatistic(Statistic):
         """
         y: Annotations = self.labels
         row = y.row
-        counted = Rows(
-            Labels(y.counts, y.classes, graded=y.graded), self.data.prediction, self.data.w
-        )
+        counted = self.data.anonymous()
         change = np.empty((len(self.of_row), len(row)))
         for k in range(y.shape[1]):
             at = np.flatnonzero(y.counts[:, k])
@@ -265,13 +264,19 @@ class Given:
         return Given(y, self.prediction, self.w, self.groups).take(y.rated)
 
 
-def statistic_of(metric: Callable, y, prediction, sample_weight, groups, options) -> Statistic:
-    """The statistic that a metric is of these data."""
+def statistic_of(
+    metric: Callable, y, prediction, sample_weight, groups, options, raters: str | None = None
+) -> Statistic:
+    """The statistic that a metric is of these data, for `raters` who are fixed or a sample."""
     bound = with_options(metric, options)
     if bound is None:
         data = Given.read(y, prediction, sample_weight, groups)
         return Statistic(_value_of(metric, options), data)
-    return of_metric(bound, read_for(bound, y, prediction, sample_weight, groups))
+    rows = read_for(bound, y, prediction, sample_weight, groups)
+    if raters == "fixed" and isinstance(bound.tags, LossOverBins):
+        # labels by one of these raters depend on each other within a sample only
+        rows = rows.anonymous()
+    return of_metric(bound, rows)
 
 
 def of_metric(metric: Metric, rows: Rows) -> Statistic:
