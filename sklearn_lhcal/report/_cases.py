@@ -1,4 +1,4 @@
-"""Single cases of a report: how they came here, who disagrees about them, who should see them."""
+"""Single cases of a report: how they came here, and which to read again."""
 
 import numpy as np
 
@@ -17,33 +17,28 @@ def flow(study: Study, sensitive: bool) -> list[dict]:
     return [{**step._asdict(), "ids": [] if sensitive else list(step.ids)} for step in steps]
 
 
-def names_of_cases(study: Study, sensitive: bool) -> list[str]:
-    """What the page calls each case; numbers from 0 where names are unknown or left out."""
-    if study.ids is None or sensitive:
-        return [str(i) for i in range(len(study))]
-    return [str(name) for name in study.ids.tolist()]
-
-
 def disputed(study: Study, sensitive: bool) -> list[dict]:
-    """The cases about which raters, or a rater and the model, disagree most.
+    """The cases to read again: raters, or a rater and the model, disagree most about them.
 
     First by the share of pairs of raters who disagree, then by how improbable the model finds a
     label.
     """
-    observed = np.zeros(len(study))
+    observed = np.full(len(study), np.nan)
     several = study.n_labels >= 2
     if several.any():
         observed[several] = pairwise_disagreement(study.labels.counts[several])
+    predicted = study.prediction.disagreement()
     surprise = 1 - (study.labels.mu * study.z).sum(axis=1)
-    order = np.lexsort((-surprise, -observed.round(9)))[:MOST_CASES]
-    names = names_of_cases(study, sensitive)
+    order = np.lexsort((-surprise, -np.nan_to_num(observed).round(9)))[:MOST_CASES]
+    names = np.arange(len(study)) if study.ids is None or sensitive else study.ids
     return [
         {
-            "case": names[i],
+            "case": str(names[i]),
             "patient": _patient(study, i, sensitive),
             "labels": _listed(study, study.labels.counts[i], "{:g}"),
             "prediction": _listed(study, study.z[i], "{:.2f}"),
             "disagreement": float(observed[i]),
+            "predicted_disagreement": float(predicted[i]),
             "reason": _reason(study, i),
         }
         for i in order.tolist()
@@ -71,19 +66,3 @@ def _reason(study: Study, i: int) -> str:
     tied = (mu >= mu[most] - _ROUNDING).sum() > 1
     names = {"first": study.classes[study.z[i].argmax()], "most": study.classes[most]}
     return said("reason", tied=tied, n=study.n_labels[i], **names)
-
-
-def referred(study: Study, sensitive: bool) -> list[dict]:
-    """The cases to refer first: with the largest predicted probability that two raters disagree."""
-    predicted = study.prediction.disagreement()
-    order = np.argsort(-predicted, kind="stable")[:MOST_CASES]
-    names = names_of_cases(study, sensitive)
-    return [
-        {
-            "case": names[i],
-            "predicted_disagreement": float(predicted[i]),
-            "labels": int(study.n_labels[i]),
-        }
-        for i in order.tolist()
-        if predicted[i] > 0
-    ]

@@ -13,8 +13,8 @@ from .._rows import Rows, read_rows
 from .._utils.arrays import Floats
 from .._utils.progress import Progress
 from .._utils.tags import MeanOfTerms, OfRows, metric
-from ..metrics import subgroup_audit
-from ._numbers import MOST_CLASSES, OF_CLASS, Intervals, Number, ratio
+from ..metrics import expected_calibration_error, subgroup_audit
+from ._numbers import MOST_CLASSES, Intervals, Number, ratio
 from ._words import said
 
 # Nearer to 0 or 1 no logarithm of odds is taken.
@@ -147,8 +147,8 @@ def _of_class(intervals: Intervals, k: int):
     mu = study.labels.mu[:, k]
     plan["sensitivity"] = class_mean, {"of": k, "what": hit, "sample_weight": mu}
     plan["specificity"] = class_mean, {"of": k, "what": miss, "sample_weight": 1 - mu}
-    kind = {"kind": study.labels.classes.tolist()[k]}
-    plan |= {name: (function, kind) for name, function in OF_CLASS.items()}
+    own = {"kind": study.labels.classes.tolist()[k], "p": 2, "bias_correction": "residual"}
+    plan["calibration_error"] = expected_calibration_error, own
     for name, (function, options) in plan.items():
         number = _measured(intervals, name, function, options)
         yield number._replace(class_name=study.classes[k])

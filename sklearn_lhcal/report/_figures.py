@@ -17,11 +17,16 @@ from ._study import Study
 from ._words import said
 
 # Okabe and Ito's colours, one a prediction.
-COLOURS = {"uncalibrated": "#0072B2", "recalibrated": "#009E73", "labels": "#D55E00"}
+COLOURS = {
+    "model": "#0072B2",
+    "uncalibrated": "#0072B2",
+    "recalibrated": "#009E73",
+    "labels": "#D55E00",
+}
 PARTS = {
-    "irreducible_loss": "raters' own disagreement (IL)",
-    "calibration_loss": "calibration would remove (CL)",
-    "dispersion_loss": "a better model would remove (DL)",
+    "irreducible_loss": "raters' own disagreement",
+    "calibration_loss": "avoidable by calibration",
+    "dispersion_loss": "avoidable by a better model",
 }
 MOST_CLASSES = 6
 MOST_CURVES = 3
@@ -75,7 +80,7 @@ def pictures(
     if study.has_pairs:
         drawn["loss"] = [_loss(found)]
         drawn["disagreement"] = [_disagreement(study, recalibrated, how)]
-    if study.costs is not None:
+    if not study.hard:
         drawn["decisions"] = [_net_benefit(study, k, how) for k in study.shown(MOST_CURVES)]
     drawn["referral"] = [_referral(sent, level)]
     return drawn
@@ -101,7 +106,7 @@ def _draw(draw: Callable, size: tuple[float, float], alt: str) -> Picture:
         curves = draw(figure.subplots())
         # displays speak of samples
         for label in figure.findobj(Text):
-            label.set_text(label.get_text().replace("rows", "cases"))
+            label.set_text(label.get_text().replace("samples", "cases"))
         file = BytesIO()
         figure.savefig(file, format="svg", metadata={"Date": None, "Creator": None})
     return Picture(file.getvalue(), alt, curves)
@@ -135,7 +140,7 @@ def _dots(lines: list[Line], xlabel: str, alt: str, at: float | None = None) -> 
 
 def _frequencies(by_class: list[Number]) -> Picture:
     """How often each class is named, and how probable the model finds it."""
-    series = {"share_of_labels": "labels", "mean_probability": "uncalibrated"}
+    series = {"share_of_labels": "labels", "mean_probability": "model"}
     numbers = [number for number in by_class if number.name in series]
     lines = [Line(str(n.class_name), series[n.name], n[2:5]) for n in numbers]
     # of each class both numbers, one after the other
@@ -171,10 +176,10 @@ def _raters(raters: Raters) -> Picture:
     order = np.argsort(each.error, kind="stable")
     order = order[np.isfinite(each.error_interval[order]).all(axis=1)][:MOST_RATERS]
     usual = raters.these.reader_error[:3]
-    lines = [Line("model", "labels", raters.these.model_error[:3])]
-    lines.append(Line("one more rater", "uncalibrated", usual))
+    lines = [Line("model", "model", raters.these.model_error[:3])]
+    lines.append(Line("one more rater", "labels", usual))
     lines += [
-        Line(raters.names[r], "uncalibrated", (each.error[r], *each.error_interval[r]))
+        Line(raters.names[r], "labels", (each.error[r], *each.error_interval[r]))
         for r in order.tolist()
     ]
     n = int((each.error > raters.these.model_error.estimate).sum())
@@ -212,7 +217,7 @@ def _disagreement(study: Study, recalibrated: Distribution | None, how: dict) ->
                 curves[name] = _curve(display)
         return curves
 
-    return _draw(draw, (4.8, 5.0), said("disagreement"))
+    return _draw(draw, (4.2, 4.4), said("disagreement"))
 
 
 def _referral(referral: Referral, level: float) -> Picture:
@@ -235,7 +240,7 @@ def _referral(referral: Referral, level: float) -> Picture:
         ax.legend(fontsize="small", loc="lower right", title=f"bands: {100 * level:g}% intervals")
         return curves
 
-    return _draw(draw, (4.8, 4.0), said("referral"))
+    return _draw(draw, (4.4, 3.6), said("referral"))
 
 
 def _curve(display) -> dict:
@@ -273,4 +278,4 @@ def _net_benefit(study: Study, k: int, how: dict) -> Picture:
         ax.set(title=_safe(name), xlabel="Threshold probability", ylabel="Net benefit")
         return {name: {"net_benefit": display.net_benefit.tolist()}}
 
-    return _draw(draw, (3.4, 3.1), said("net_benefit", name=name))
+    return _draw(draw, (2.9, 2.9), said("net_benefit", name=name))

@@ -29,15 +29,7 @@ PROBABILITIES: dict[str, Callable] = {
     "log_loss": metrics.label_log_loss,
     "expected_squared_loss": metrics.expected_squared_loss,
     "expected_calibration_error": metrics.expected_calibration_error,
-    "classwise_calibration_error": partial(metrics.expected_calibration_error, kind="classwise"),
     "calibration_error": metrics.calibration_error,
-}
-# Of one class: as published, and the part of `calibration_error` that is its own.
-OF_CLASS: dict[str, Callable] = {
-    "expected_calibration_error": metrics.expected_calibration_error,
-    "calibration_error": partial(
-        metrics.expected_calibration_error, p=2, bias_correction="residual"
-    ),
 }
 MOST_CLASSES = 20
 # These need two labels of a case.

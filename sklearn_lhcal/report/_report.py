@@ -28,7 +28,7 @@ from ._saving import write_together
 from ._study import Study, read_study
 from ._words import said
 
-SCHEMA_VERSION = "2.0"
+SCHEMA_VERSION = "3.0"
 
 
 @dataclass(frozen=True)
@@ -200,7 +200,7 @@ def report_on(study: Study, *, settings: dict, inputs: dict | None, verbose: boo
     _page.check_extras()
     sensitive = settings["sensitive"]
     level, seed = settings["confidence_level"], settings["random_state"]
-    nothing = Recalibrated(None, "the prediction holds no probabilities", [])
+    nothing = Recalibrated(None, "", [])
     recalibrated = nothing if study.hard else recalibrate(study, seed, verbose)
     intervals = Intervals(study, level, seed)
     with warnings.catch_warnings(record=True) as caught:
@@ -238,7 +238,7 @@ def report_on(study: Study, *, settings: dict, inputs: dict | None, verbose: boo
         "raters": _raters.facts(raters, study),
         "confusion": _raters.confusion(study),
         "disputed": _cases.disputed(study, sensitive),
-        "referral": {"words": captured(sent), "cases": _cases.referred(study, sensitive)},
+        "referral": {"words": captured(sent)},
         "default_cost": _default_cost(study),
         "subgroups": audited,
         "paragraphs": _paragraphs(study, found, by_class, raters, settings),

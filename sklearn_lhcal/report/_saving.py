@@ -3,11 +3,14 @@
 import os
 import shutil
 import tempfile
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
 FILES = ("report.json", "report.html")
+# Seconds for which one writer waits for another.
+PATIENCE = 20
 
 
 def check_folder(folder: Path) -> None:
@@ -31,8 +34,7 @@ def write_together(folder: Path, contents: Mapping[str, str]) -> None:
     """Write all files or none; of two writers one waits for the other."""
     folder.mkdir(parents=True, exist_ok=True)
     check_folder(folder)
-    with _alone(folder), tempfile.TemporaryDirectory(dir=folder, prefix=".report.") as name:
-        parts = Path(name)
+    with _alone(folder) as parts:
         for name, content in contents.items():
             (parts / name).write_text(content, encoding="utf-8")
             if (folder / name).exists():
@@ -56,16 +58,20 @@ def _replace(parts: Path, folder: Path, names: list[str]) -> None:
 
 
 @contextmanager
-def _alone(folder: Path) -> Iterator[None]:
-    """One writer at a time, where the system can lock a folder."""
+def _alone(folder: Path) -> Iterator[Path]:
+    """A new folder for the parts, which one writer at a time can make: on any system."""
+    parts = folder / ".report"
+    until = time.monotonic() + PATIENCE
+    while True:
+        try:
+            parts.mkdir()
+            break
+        except FileExistsError:
+            if time.monotonic() > until:
+                said = "is of another writer; delete it where there is none"
+                raise FileExistsError(None, said, parts) from None
+            time.sleep(0.02)
     try:
-        import fcntl
-    except ImportError:
-        yield
-        return
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX)
-        yield
+        yield parts
     finally:
-        os.close(handle)
+        shutil.rmtree(parts)

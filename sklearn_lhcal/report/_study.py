@@ -126,11 +126,11 @@ class Study:
         return "random" if (self.n_raters or 0) >= LEAST_RATERS else "fixed"
 
     def shown(self, most: int) -> list[int]:
-        """Columns of classes that are shown each: the most frequent, or the second of two."""
+        """Columns of the most frequent classes, in their order; the second of two."""
         if len(self.classes) == 2:
             return [1]
         votes = self.labels.counts.sum(axis=0)
-        return np.argsort(-votes, kind="stable")[:most].tolist()
+        return sorted(np.argsort(-votes, kind="stable")[:most].tolist())
 
     @cached_property
     def drawn(self) -> Any:

@@ -6,22 +6,27 @@ import numpy as np
 
 from ._numbers import Number
 
+UNDEFINED = "not defined"
+
 
 def text(x: float) -> str:
     """A number as pages print it."""
     if not np.isfinite(x):
-        return "not defined"
+        return UNDEFINED
     return f"{x:.3f}".replace("-", "−")
 
 
+def _ends(number) -> tuple:
+    """The estimate and the ends of the interval, of a number or a list that begins with them."""
+    return number[2:5] if isinstance(number, Number) else number[:3]
+
+
 def _with_interval(number) -> str:
-    """An estimate and the ends of its interval, of a number or a list of the three."""
-    if isinstance(number, Number):
-        number = number[2:5]
-    estimate, low, high = map(text, number[:3])
-    if not np.isfinite(number[0]):
+    """An estimate and the ends of its interval."""
+    estimate, low, high = map(text, _ends(number))
+    if estimate == UNDEFINED:
         return estimate
-    if not np.isfinite(number[1]):
+    if low == UNDEFINED:
         return f"{estimate} (no interval)"
     return f"{estimate} [{low}, {high}]"
 
@@ -29,6 +34,12 @@ def _with_interval(number) -> str:
 def _cell(number) -> str:
     """The same where no line breaks."""
     return _with_interval(number).replace(", ", ",\N{NO-BREAK SPACE}")
+
+
+def _points(number) -> str:
+    """A difference of shares, and the ends of its interval, in percentage points."""
+    estimate, low, high = (f"{100 * x:.1f}".replace("-", "−") for x in _ends(number))
+    return f"{estimate} [{low}, {high}] percentage points"
 
 
 def _percent(x: float) -> str:
@@ -58,6 +69,7 @@ def templates():
         "cell": _cell,
         "text": text,
         "percent": _percent,
+        "points": _points,
         "whole_percent": _whole_percent,
         "p_value": _p_value,
         "known": np.isfinite,

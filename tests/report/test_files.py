@@ -230,7 +230,7 @@ def test_a_single_row_is_no_study(data, read, tmp_path, capsys):
 
 
 def test_rows_are_called_what_their_owner_calls_them():
-    """In the list of cases to refer."""
+    """In the list of cases to read again."""
     data = make_label_histograms(150, n_raters=3, random_state=0)
     names, z = [f"image {i}" for i in range(150)], np.asarray(data.prediction)
     label = np.concatenate([np.repeat([0, 1, 2], c) for c in data.counts])
@@ -238,6 +238,6 @@ def test_rows_are_called_what_their_owner_calls_them():
         item=np.repeat(names, 3), rater=np.arange(450), label=label, items=names
     )
     for labels, prediction in ((data.counts, pd.DataFrame(z, index=names)), (y, z)):
-        found = report(labels, prediction).data["referral"]["cases"]
+        found = report(labels, prediction).data["disputed"]
         assert found
         assert {row["case"] for row in found} <= set(names)

@@ -66,6 +66,18 @@ def test_two_writers_never_mix(tmp_path):
         assert f'"{page[3]}"' in data
 
 
+def test_a_writer_that_never_ends_is_named(tmp_path, monkeypatch):
+    """Its folder is left from a computer that went down, say."""
+    made("old").save(tmp_path)
+    (tmp_path / ".report").mkdir()
+    monkeypatch.setitem(command.check_folder.__globals__, "PATIENCE", 0.05)
+    with pytest.raises(FileExistsError, match=r"delete it.*\.report"):
+        made("new").save(tmp_path)
+    (tmp_path / ".report").rmdir()
+    made("new").save(tmp_path)
+    assert all("new" in text for text in words(tmp_path))
+
+
 @pytest.fixture
 def run(tmp_path, monkeypatch, capsys):
     """The last line of the command's errors, its status being 2, before a file is read."""
