@@ -1,14 +1,14 @@
 """Samples: where labels and predictions meet, once; with their weights and groups."""
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import cached_property, partial
 from typing import Any, Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ._utils.arrays import Floats, Mask, in_blocks, row_blocks
+from ._utils.arrays import Floats, Mask, in_blocks
 from ._utils.checks import (
     check_grouped,
     check_same_length,
@@ -168,11 +168,6 @@ class Rows:
             return self
         prediction = _widened(self.prediction, self.labels.classes, both)
         return type(self)(self.labels.in_order(both), prediction, self.w, self.groups, self.scale)
-
-    def blocks(self) -> Iterator[tuple[NDArray, NDArray, NDArray, NDArray | None]]:
-        """(μ̂, n, z, w) of blocks of rows whose temporary arrays stay in the processor's cache."""
-        for rows in row_blocks(*self.labels.shape):
-            yield self.labels.take(rows).mu, self.n[rows], self.z[rows], take_rows(self.w, rows)
 
     def each(self, of_rows: Callable[["Rows"], NDArray]) -> Floats:
         """``of_rows(rows)``, one value or more a sample, of blocks of samples, joined."""

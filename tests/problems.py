@@ -6,7 +6,6 @@ class Smooth:
 
     def __init__(self, function, start):
         self.hessian, self.start = function, start
-        self.stages = (self,)
 
     def gradient(self, x):
         return self.hessian(x)[:2]

@@ -1,7 +1,7 @@
 """What solvers and maps agree on: problems that are solved, and solvers that solve them."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
 from numpy.typing import NDArray
@@ -36,11 +36,6 @@ class Problem(ABC):
     @abstractmethod
     def start(self) -> Vector:
         """Where the search begins, shape (p,)."""
-
-    @property
-    def stages(self) -> Sequence["Problem"]:
-        """Problems to solve in turn, each from the last optimum; the last is this one."""
-        return (self,)
 
     def gradient(self, x: Vector) -> tuple[float, Vector]:
         """Value, and gradient of shape (p,)."""

@@ -18,8 +18,8 @@ from .types import Seed
 _LEAST_SHARE = 1e-4
 # A Newton step moves no parameter by more.
 _LONGEST_STEP = 5.0
-# Stages before the last one only make a start: they end at this gradient or decrement, nats.
-_ROUGH = 1e-4
+# The function is quadratic where a step would lower it by no more, nats.
+_QUADRATIC = 1e-4
 # Pivots, over the largest, above which a matrix is positive definite beyond doubt.
 _LEAST_PIVOT = 1e-4
 
@@ -66,12 +66,6 @@ class Newton(Solver):
         """
         check_params(self)
         x = problem.start
-        *rough, last = problem.stages
-        for stage in rough:
-            x = self._descend(stage, x, max(self.tol, _ROUGH / 100), verbose)
-        return self._descend(last, x, self.tol, verbose)
-
-    def _descend(self, problem: Problem, x: Vector, tol: float, verbose: int) -> Vector:
         f, g, H = problem.hessian(x)
         steps: Iterable = range(self.max_iter)
         if verbose:
@@ -79,23 +73,23 @@ class Newton(Solver):
         for _ in steps:
             step = -_solved(H, g)
             decrement = -float(g @ step) / 2
-            if decrement <= tol:
-                # The function is quadratic here: the last step needs no evaluation.
-                is_quadratic = tol <= _ROUGH and np.all(np.abs(step) < 1)
+            if decrement <= self.tol:
+                # The last step needs no evaluation.
+                is_quadratic = self.tol <= _QUADRATIC and np.all(np.abs(step) < 1)
                 return x + step if is_quadratic else x
             found = _lower(problem, x, f, step, decrement)
             if found is None:
                 # Rounding hides the rest, unless there was much to gain.
                 if decrement > 1e-6 * (1 + abs(f)):
                     message = "Newton found no step that lowers the objective; use solver=LBFGS()."
-                    warnings.warn(message, ConvergenceWarning, stacklevel=3)
+                    warnings.warn(message, ConvergenceWarning, stacklevel=2)
                 return x
             x, (f, g, H) = found
         warnings.warn(
             f"Newton stopped after max_iter={self.max_iter} iterations; raise max_iter, "
             "or use solver=LBFGS().",
             ConvergenceWarning,
-            stacklevel=3,
+            stacklevel=2,
         )
         return x
 
@@ -160,14 +154,7 @@ class LBFGS(Solver):
         As in `Newton.solve`, for a problem with a method ``gradient``.
         """
         check_params(self)
-        x = problem.start
-        *rough, last = problem.stages
-        for stage in rough:
-            x = self._descend(stage, x, max(self.tol, _ROUGH), verbose)
-        return self._descend(last, x, self.tol, verbose)
-
-    def _descend(self, problem: Problem, x: Vector, tol: float, verbose: int) -> Vector:
-        position, pulled, size = problem.coordinates(x)
+        position, pulled, size = problem.coordinates(problem.start)
 
         def objective(s):
             value, slope = problem.gradient(position(s))
@@ -179,7 +166,7 @@ class LBFGS(Solver):
             "maxiter": self.max_iter,
             "maxfun": most,
             "maxcor": 20,
-            "gtol": tol,
+            "gtol": self.tol,
             "ftol": 1e-16,
         }
         with Progress(desc="L-BFGS", disable=not verbose, leave=False) as bar:
@@ -195,6 +182,6 @@ class LBFGS(Solver):
             warnings.warn(
                 f"L-BFGS stopped after max_iter={self.max_iter} iterations; raise max_iter or tol.",
                 ConvergenceWarning,
-                stacklevel=3,
+                stacklevel=2,
             )
         return position(found.x)

@@ -23,12 +23,10 @@ MAX_LOG_TOTAL = np.log(1e12)
 _FAR = 20.0
 # Labels that stand for infinitely many.
 _MANY = 1e9
-# Samples above which a search starts from the optimum of a part of them, of 50 a parameter at
-# least, and features are kept unjudged: they cost less than a hundredth of a nat.
+# Samples, of 50 a parameter at least, above which features are kept unjudged: they cost less than a
+# hundredth of a nat.
 _SAMPLE = 5_000
 _A_PARAMETER = 50
-# Features at a time: what is made of them stays in cache.
-_BLOCK = 2**19
 _FOLDS = 5
 # Bins of samples predicted alike, of so many samples at least; in them observed disagreement is too
 # much by so many standard errors, and in all by this part of itself.
@@ -201,52 +199,30 @@ class _LineProblem(Problem):
         self.h = h
         self.w = rows.weight / rows.weight.sum()
         self.penalty = objective.penalty
-        self.size = int(np.clip(_BLOCK // (h.shape[1] + 1), 4_096, 32_768))
-        y = objective.labels(rows)
-        self.row_losses = {}
-        for begin in range(0, len(h), self.size):
-            block = slice(begin, begin + self.size)
-            self.row_losses[begin] = objective.likelihood(rows.log_proba[block], y[block])
+        self.losses = objective.likelihood(rows.log_proba, objective.labels(rows))
 
     @property
     def start(self):
         """α0 = 1 for all samples."""
         return np.zeros(self.h.shape[1] + 1)
 
-    @property
-    def stages(self):
-        """A part of the samples first, where there are many."""
-        rows, h, objective = self.parts
-        step = -(-len(h) // max(_SAMPLE, _A_PARAMETER * (h.shape[1] + 1)))
-        if step < 2:
-            return (self,)
-        index = slice(None, None, step)
-        return (_LineProblem(rows.take(index), h[index], objective), self)
-
     def hessian(self, x):
         """Value, gradient and Hessian of the mean sample loss."""
-        F = 0.0
-        G = np.zeros(len(x))
-        H = np.zeros((len(x), len(x)))
-        for start, losses in self.row_losses.items():
-            rows = slice(start, start + self.size)
-            h = self.h[rows]
-            w = self.w[rows]
-            eta = h @ x[:-1] + x[-1]
-            f, g, s = losses(eta)
-            f = w * (f + self.penalty * eta**2)
-            g = w * (g + 2 * self.penalty * eta)
-            s = w * (s + 2 * self.penalty)
-            F += f.sum()
-            G += np.append(g @ h, g.sum())
-            # Σ s hhᵀ = AᵀA − 2 BᵀB: a product with itself takes half the time
-            A = np.sqrt(np.abs(s))[:, None] * h
-            B = A[s < 0]
-            H[:-1, :-1] += A.T @ A - 2 * (B.T @ B)
-            H[:-1, -1] += s @ h
-            H[-1, -1] += s.sum()
-        H[-1, :-1] = H[:-1, -1]
-        return float(F), G, H
+        h = self.h
+        eta = h @ x[:-1] + x[-1]
+        f, g, s = self.losses(eta)
+        f = self.w * (f + self.penalty * eta**2)
+        g = self.w * (g + 2 * self.penalty * eta)
+        s = self.w * (s + 2 * self.penalty)
+        G = np.append(g @ h, g.sum())
+        H = np.empty((len(x), len(x)))
+        # Σ s hhᵀ = AᵀA − 2 BᵀB: a product with itself takes half the time
+        A = np.sqrt(np.abs(s))[:, None] * h
+        B = A[s < 0]
+        H[:-1, :-1] = A.T @ A - 2 * (B.T @ B)
+        H[:-1, -1] = H[-1, :-1] = s @ h
+        H[-1, -1] = s.sum()
+        return float(f.sum()), G, H
 
     def training(self):
         """A torch module, for solvers that train one."""

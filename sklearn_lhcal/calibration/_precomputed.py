@@ -4,6 +4,7 @@ from typing import Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import log_softmax
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.utils.validation import check_is_fitted, validate_data
 
@@ -19,16 +20,9 @@ from .._utils.names import (
     is_numeric,
     sorted_names,
 )
-from .._utils.simplex import EPS, check_proba, row_max, row_sum, softmax
+from .._utils.simplex import EPS, check_proba, row_sum, softmax
 from .._utils.types import ArrayLike, LabelsLike, Samples
 from ..distributions import Distribution, PointMass
-
-
-def log_softmax(u: Floats) -> Floats:
-    """Log-probabilities of logits u, softmax over the last axis."""
-    v = u - row_max(u)[..., None]
-    v -= np.log(row_sum(np.exp(v)))[..., None]
-    return v
 
 
 def log_proba(z: Floats, least: float = EPS) -> Floats:
@@ -189,7 +183,7 @@ class PrecomputedClassifier(DistributionClassifierMixin, ClassifierMixin, BaseEs
         """
         check_is_fitted(self, "classes_")
         if self.response == "logits" and not isinstance(X, Distribution):
-            return log_softmax(self._checked(self._outputs(X)))
+            return log_softmax(self._checked(self._outputs(X)), axis=-1)
         return log_proba(self.predict_proba(X))
 
     def _outputs(self, X):

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import log_softmax
 
 from .._rows import Labels, predicted_dist
 from .._utils.arrays import Floats, Indices
@@ -13,7 +14,7 @@ from .._utils.checks import take_rows
 from .._utils.estimators import own_columns, resolve
 from .._utils.simplex import EPS, row_sum
 from ..distributions import Distribution, Mixture, PointMass
-from ._precomputed import PrecomputedClassifier, log_proba, log_softmax
+from ._precomputed import PrecomputedClassifier, log_proba
 
 # The weight of a member whose weight is 0, and the least probability that has a logarithm.
 _TINY = 1e-300
@@ -80,7 +81,7 @@ class CalibrationRows:
         u = np.asarray(inner.decision_function(X_inner), dtype=np.float64)
         if u.ndim == 1:
             u = np.column_stack([np.zeros_like(u), u])
-        return cls(_in_order(log_softmax(u), inner, classes), X=X, model=model)
+        return cls(_in_order(log_softmax(u, axis=-1), inner, classes), X=X, model=model)
 
     @classmethod
     def of(cls, distribution: Distribution, X=None, model=None) -> "CalibrationRows":

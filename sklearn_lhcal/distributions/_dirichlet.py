@@ -114,19 +114,13 @@ class Dirichlet(Distribution):
         return self._z
 
     def variance(self) -> Floats:
-        V = 1 - self._z
-        V *= self._z
-        V *= self._label_share
-        return V
+        return self._label_share * self._z * (1 - self._z)
 
     def _disagreement(self, pairs):
         return expit(self._log_total) * cross_moment(self._z, pairs)
 
     def class_disagreement(self) -> Floats:
-        phi = 1 - self._z
-        phi *= self._z
-        phi *= 2 * self._prior_share
-        return phi
+        return 2 * self._prior_share * self._z * (1 - self._z)
 
     def _mean_after(self, k):
         z = self._prior_share * self._z

@@ -35,7 +35,6 @@ class MultinomialObjective:
         self.weight: Any = weight
         self.prior = prior
         self.scale = scale
-        self.derivatives: Any = None
 
     def __deepcopy__(self, memo: dict) -> Self:
         """Itself: LightGBM copies its parameters twice, and the labels are not to be."""
@@ -43,10 +42,7 @@ class MultinomialObjective:
 
     def __call__(self, y_true: Any, margins: NDArray) -> tuple[NDArray, NDArray]:
         f = margins.reshape(len(self.counts), -1)
-        if self.derivatives is None:
-            # both are filled again in each round
-            self.derivatives = [np.empty_like(f, dtype=np.float32) for _ in range(2)]
-        gradient, curvature = self.derivatives
+        gradient, curvature = np.empty((2, *f.shape), dtype=np.float32)
         first = self.counts.shape[1] - f.shape[1]
         for rows in row_blocks(*self.counts.shape):
             c = self.counts[rows].astype(np.float64)
@@ -60,10 +56,9 @@ class MultinomialObjective:
         return gradient.reshape(margins.shape), curvature.reshape(margins.shape)
 
     def forget(self) -> None:
-        """Leave what a fitted model does not need: the labels, and what is as large."""
+        """Leave what a fitted model does not need: the labels and their weights."""
         self.counts = None
         self.weight = None
-        self.derivatives = None
 
 
 def class_shares(margins: Floats) -> Floats:

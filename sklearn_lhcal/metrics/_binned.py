@@ -79,7 +79,7 @@ class BinSums:
         if part is not None:
             index += (part * self.bins.n_bins)[:, None]
         index = index.ravel()
-        weight = 1.0 if w is None else w[:, None]
+        weight = np.ones((len(z), 1)) if w is None else w[:, None]
         if s is None:
             s = mu * (1 - mu)
         e = mu - z
@@ -88,19 +88,10 @@ class BinSums:
         with np.errstate(divide="ignore", invalid="ignore"):
             wc = weight * (s / (n[:, None] - 1))
 
-        def total(values: NDArray) -> NDArray:
-            return np.bincount(index, values.ravel(), K * B).reshape(K, B)
-
-        wee = wwee = total(we * e)
-        if w is None:
-            # weights of 1 are their squares
-            W = WW = np.bincount(index, minlength=K * B).reshape(K, B)
-        else:
-            W, WW = (total(np.broadcast_to(v, z.shape)) for v in (weight, weight * weight))
-            wwee = total(we * we)
-        others = (total(v) for v in (wc, weight * z, weight * mu * mu, weight * s))
-        for sums, values in zip(self.table, (W, WW, total(we), wee, wwee, *others), strict=True):
-            sums += values
+        terms = (weight, weight**2, we, we * e, we**2, wc, weight * z, weight * mu**2, weight * s)
+        for sums, values in zip(self.table, terms, strict=True):
+            each = np.broadcast_to(values, z.shape).ravel()
+            sums += np.bincount(index, each, K * B).reshape(K, B)
         self.n_rows += len(z)
 
     def by_group(self, mu: NDArray, z: NDArray, groups: NDArray, w: NDArray | None = None) -> None:

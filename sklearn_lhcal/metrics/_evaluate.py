@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from sklearn.exceptions import UndefinedMetricWarning
 
 from .._rows import Rows, read_for
-from .._utils.arrays import Floats
+from .._utils.arrays import Floats, in_blocks
 from .._utils.checks import check_arguments
 from .._utils.distances import Distance, half_squares, placed, points
 from .._utils.tags import MeanOfTerms, Tags, defaults_of, tags_of, unwrapped
@@ -85,12 +85,10 @@ def mean(row_loss: Callable[..., Floats]) -> Callable:
     """Terms of the weighted mean of ``row_loss(mu, n, z)`` over samples."""
 
     def terms(rows: Rows, **options):
-        losses = np.empty(len(rows))
-        start = 0
-        for mu, n, z, _ in rows.blocks():
-            losses[start : start + len(n)] = row_loss(mu, n, z)
-            start += len(n)
-        return weighted(rows, losses)
+        def of_rows(part):
+            return row_loss(rows.labels.take(part).mu, rows.n[part], rows.z[part])
+
+        return weighted(rows, in_blocks(of_rows, *rows.labels.shape))
 
     return terms
 

@@ -22,9 +22,9 @@ from ._evaluate import score, signed_root
 
 def _columns(rows: Rows, kind) -> tuple[NDArray, NDArray]:
     """Observed frequencies and predictions (n, m): of the top label, of all classes, or of one."""
-    if isinstance(kind, str) and kind == "top_label":
+    if kind == "top_label":
         return accuracy(rows.mu, rows.z)[:, None], rows.z.max(axis=1, keepdims=True)
-    if isinstance(kind, str) and kind == "classwise":
+    if kind == "classwise":
         return rows.mu, rows.z
     k = _column(rows, kind)
     observed = rows.labels.counts[:, [k]]
@@ -35,9 +35,9 @@ def _columns(rows: Rows, kind) -> tuple[NDArray, NDArray]:
 
 def _said(rows: Rows, kind) -> Callable:
     """What each label says of a column: 1 where it names its class, ties shared evenly."""
-    if isinstance(kind, str) and kind == "classwise":
+    if kind == "classwise":
         return lambda y, k: y.label == k
-    if not (isinstance(kind, str) and kind == "top_label"):
+    if kind != "top_label":
         chosen = _column(rows, kind)
         return lambda y, k: y.label == chosen
     share = votes_of(rows.z)

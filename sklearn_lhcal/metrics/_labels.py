@@ -17,9 +17,9 @@ EPS = np.finfo(np.float64).eps
 
 def _label_terms(rows: Rows) -> tuple:
     """−w_i Σ_k y_ik log z_ik and w_i n_i, Eq. (53); a row of known probabilities is one label."""
-    weight = np.where(np.isinf(rows.n), 1.0, rows.n) * rows.weight
-    losses = np.concatenate([_log_rows(mu, n, z) for mu, n, z, _ in rows.blocks()])
-    return weight * losses, weight
+    n = np.where(np.isinf(rows.n), 1.0, rows.n)
+    losses, weight = mean(_log_rows)(rows)
+    return n * losses, n * weight
 
 
 def _log_rows(mu, n, z):

@@ -17,8 +17,6 @@ from ..types import ArrayLike
 from . import smoothing
 from .smoothing import Groups, LogWeight, Moments, clipped
 
-KINDS = ("canonical", "marginal", "top_label")
-
 
 class SmoothingProblem(NamedTuple):
     """Points x (n, d) to smooth over, predictions z (n, C) there and frequencies y (n, S, C).
@@ -60,10 +58,8 @@ def problems(
     elif kind == "marginal":
         for k in range(z.shape[1]):
             yield _binary(z[:, k : k + 1], y[:, :, k : k + 1], v, g)
-    elif kind == "top_label":
-        yield _binary(z.max(dim=1, keepdim=True).values, y @ top_share(z)[:, :, None], v, g)
     else:
-        raise ValueError(f"kind must be one of {', '.join(KINDS)}, got {kind!r}.")
+        yield _binary(z.max(dim=1, keepdim=True).values, y @ top_share(z)[:, :, None], v, g)
 
 
 def top_share(z: Tensor) -> Tensor:

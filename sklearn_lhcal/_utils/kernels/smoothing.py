@@ -180,32 +180,25 @@ def log_likelihoods(x: Tensor, hs: Sequence[float] | Floats, g: Groups = None) -
     Others have another x: at the distance 0 they would make the smallest bandwidth the best. With
     groups they are of another group. Samples without any others are left out.
     """
-    # m samples tie at each x
-    if g is None:
-        x, m = torch.unique(x, dim=0, return_counts=True)
-        m = m.to(x.dtype)
-    else:
-        codes = torch.unique(x, dim=0, return_inverse=True)[1]
-        m = torch.ones_like(x[:, 0])
+    codes = torch.unique(x, dim=0, return_inverse=True)[1]
     log_x = x.log()
-    normalisers = [log_normaliser(x, h, m.log()) for h in hs]
+    normalisers = [log_normaliser(x, h) for h in hs]
     # on the device of x: to fetch a number for each bandwidth would make it wait
     total = torch.zeros(len(hs) + 1, dtype=torch.float64, device=x.device)
     everyone = torch.arange(len(x), device=x.device)
     for rows in everyone.split(max(BLOCK // len(x), 16)):
-        others = rows[:, None] != everyone
+        others = codes[rows, None] != codes
         if g is not None:
-            others = (codes[rows, None] != codes) & (g[rows, None] != g)
-        n = others.to(x.dtype) @ m
+            others &= g[rows, None] != g
+        n = others.sum(dim=1).to(x.dtype)
         some = n > 0
-        weight = m[rows] * some
         # The product is made once for all bandwidths.
         P = (log_x[rows] @ x.T).masked_fill_(~others, -torch.inf)
-        total[-1] += weight.sum()
+        total[-1] += some.sum()
         for t, (h, c) in enumerate(zip(hs, normalisers, strict=True)):
             k, top = exp_in_place(torch.add(c, P, alpha=1 / h))
             log_mean = k.sum(dim=1).log() + top[:, 0] - n.log()
-            total[t] += weight @ torch.where(some, log_mean, 0.0)
+            total[t] += torch.where(some, log_mean, 0.0).sum()
     *sums, n_rows = total.tolist()
     if not n_rows:
         raise ValueError(

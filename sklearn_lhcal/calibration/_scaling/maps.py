@@ -14,12 +14,11 @@ from typing import NamedTuple
 
 import numpy as np
 from scipy.linalg.lapack import dpotrs, dtrtri
-from scipy.special import expit, log_expit
+from scipy.special import expit, log_expit, log_softmax
 
 from ..._utils.arrays import Floats, Mask
 from ..._utils.simplex import row_max, row_sum, softmax
 from ...distributions import Distribution, PointMass
-from .._precomputed import log_softmax
 from .._rows import CalibrationRows
 
 # Parameters of a matrix above which its Hessian is approximated.
@@ -366,7 +365,7 @@ class FittedMap(NamedTuple):
 
     def log_floored(self, u: Floats) -> Floats:
         """Logarithms of probabilities with the floor, of the shape of u."""
-        log_p = log_softmax(self.mapped(u))
+        log_p = log_softmax(self.mapped(u), axis=-1)
         if self.floor_proba is None:
             return log_p
         log_e = log_expit(self.eta) + np.log(self.floor_proba)

@@ -164,7 +164,7 @@ class MetricAccumulator:
         assert first is not None  # noqa: S101
         if first.labels.known != rows.labels.known:
             raise ValueError("Counts and KnownProbabilities cannot be accumulated together.")
-        if not _equal(first.classes, rows.classes):
+        if not np.array_equal(first.labels.classes, rows.labels.classes):
             raise ValueError("Accumulators with different classes cannot be merged.")
         K = first.labels.shape[1]
         if rows.labels.shape[1] != K:
@@ -298,11 +298,6 @@ class _Moments:
         squares = direction @ self.scatter @ direction
         V = float(squares / (self.n - 1) / self.n / self.means[1] ** 2)
         return Spread(V, self.n - 1.0, VarianceComponents(V))
-
-
-def _equal(a: NDArray | None, b: NDArray | None) -> bool:
-    """Whether neither has names, or both have the same."""
-    return a is b or (a is not None and b is not None and np.array_equal(a, b))
 
 
 def _same(options: dict, others: dict) -> bool:

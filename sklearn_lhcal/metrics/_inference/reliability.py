@@ -127,13 +127,13 @@ def reliability_curve(
     how: dict = {"n_bins": n_bins, "strategy": strategy}
     how["confidence_level"] = confidence_level
     rows = read_rows(y, prediction, sample_weight, groups, classes=classes).weighted()
-    if isinstance(kind, str) and kind == "disagreement":
+    if kind == "disagreement":
         return _of_disagreement(rows, distance, raters, **how)
     if distance is not None and not is_ordinal(distance):
         raise ValueError(f"Probabilities have the distance 'ordinal' or None, got {distance!r}.")
     B = points_of(rows, distance)
     K = len(class_names(rows)) - (B is not None)
-    pooled = isinstance(kind, str) and kind == "classwise"
+    pooled = kind == "classwise"
     columns = list(range(K)) if pooled else [class_column(kind, rows)]
     if columns[-1:] == [K] or not columns:
         raise ValueError("The last class or any before it is certain; choose another class.")
