@@ -75,6 +75,8 @@ from sklearn_lhcal.label_histogram import (
 from sklearn_lhcal.metrics import (
     calibration_loss,
     confidence_interval,
+    cost_curve,
+    decision_curve,
     decision_risk,
     disagreement_calibration_loss,
     disagreement_squared_loss,
@@ -91,6 +93,7 @@ from sklearn_lhcal.metrics import (
     paired_difference,
     policy_curve,
     prediction_powered,
+    reader_comparison,
     reader_table,
     referral_curve,
     risk_gap,
@@ -512,6 +515,106 @@ def interval_cell(design, name: str):
     return one
 
 
+def pair_cell(design, name: str):
+    """The same of the difference between two models."""
+
+    def values(labels, pair, of):
+        metric, z, options = edge_metric(name, pair.study.z)
+        _, other, _ = edge_metric(name, pair.other)
+        return of(metric, labels, z, other, **options)
+
+    def apart(metric, labels, z, other, **options):
+        return metric(labels, z, **options) - metric(labels, other, **options)
+
+    parts = [design(np.random.default_rng([10**6, i])) for i in range(1000)]
+    Q, z, other = (
+        np.concatenate(a)
+        for a in zip(*((p.study.Q, p.study.z, p.other) for p in parts), strict=True)
+    )
+    everything = edge_designs.Pair(edge_designs.Study(None, z, Q), other)
+    truth = float(values(KnownProbabilities(Q), everything, apart))
+
+    def one(seed: int):
+        pair = design(np.random.default_rng([seed, 1]))
+        how = pair.study.how or {}
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            of = partial(paired_difference, random_state=seed, **how)
+            found = values(pair.study.y, pair, of)
+        return [found.low <= truth <= found.high, False, bool(caught), found.high - found.low]
+
+    return one
+
+
+def comparison_cell(design, which: str):
+    """The same of the difference between a model and one more reader."""
+    parts = [design(np.random.default_rng([10**6, i])) for i in range(1000)]
+    Q, z = (np.concatenate([getattr(part, what) for part in parts]) for what in ("Q", "z"))
+    known = KnownProbabilities(Q)
+    disagreement = irreducible_loss(known, None)
+    truth = 1 - expected_accuracy(known, z) - disagreement
+    if which == "loss_difference":
+        truth = epistemic_loss(known, z) - disagreement
+
+    def one(seed: int):
+        y, z, *_ = design(np.random.default_rng([seed, 1]))
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            try:
+                found = getattr(reader_comparison(y, z, margin=0.1, random_state=seed), which)
+            except ValueError:
+                # the only pairs that differ are of one reader
+                return [False, True, False, 0.0]
+        absent = not np.isfinite([found.low, found.high]).all()
+        width = 0.0 if absent else found.high - found.low
+        return [found.low <= truth <= found.high, absent, bool(caught), width]
+
+    return one
+
+
+def on_curve(what: str, y, z, Q, how):
+    """Estimate and ends of a point of a curve."""
+    if what == "stopping":
+        C = np.array([[0.0, 1.0], [20.0, 0.0]])
+        before = Dirichlet.from_mean(z, np.full(len(z), 4.0))
+        options = {"horizon": 2, "prices": [0.01], "n_replays": 5, "random_state": 0}
+        found = policy_curve(y, before, C, **options, **how)
+        return found.total_cost[0, 0], found.interval[0, 0]
+    if what == "referral":
+        before = Dirichlet.from_mean(z, np.full(len(z), 4.0))
+        found = referral_curve(y, before, n_points=6, normalize=False, **how)
+        return found.realised_gain[1], found.interval[1]
+    if what == "cost .9":
+        found = cost_curve(y, z, **how)
+        return found.risk[90], found.interval[90]
+    reference = "all" if what.endswith("all") else None
+    t = float(what.split()[1])
+    found = decision_curve(y, z, reference=reference, thresholds=[t], **how)
+    return found.net_benefit[0], found.interval[0]
+
+
+ON_CURVES = ("benefit .02", "benefit .1", "benefit .1 above all", "cost .9", "stopping", "referral")
+
+
+def curve_cell(design, what: str):
+    """The same of a point of a curve."""
+    parts = [design(np.random.default_rng([10**6, i])) for i in range(400)]
+    Q, z = (np.concatenate([getattr(part, a) for part in parts]) for a in ("Q", "z"))
+    rng = np.random.default_rng(0)
+    labels = rng.multinomial(3, Q) if what in ("stopping", "referral") else KnownProbabilities(Q)
+    truth, _ = on_curve(what, labels, z, Q, {})
+
+    def one(seed: int):
+        y, z, Q, how = design(np.random.default_rng([seed, 1]))
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            _, (low, high) = on_curve(what, y, z, Q, how or {})
+        absent = not np.isfinite([low, high]).all()
+        return [low <= truth <= high, absent, bool(caught), 0.0 if absent else high - low]
+
+    return one
+
+
 def rejects(p_value):
     """The cell of a test that rejects; `p_value(rng)` and its level."""
 
@@ -560,6 +663,16 @@ def edge_cells() -> dict:
     for name, (design, metrics) in edge_designs.COVERED.items():
         for metric in metrics:
             cells[f"{name} | {metric}"] = partial(interval_cell, design, metric)
+    for name, (design, metrics) in edge_designs.PAIRED.items():
+        for metric in metrics:
+            cells[f"{name} | {metric}"] = partial(pair_cell, design, metric)
+    for name, design in edge_designs.COMPARED.items():
+        for which in ("difference", "loss_difference"):
+            cells[f"{name} | {which}"] = partial(comparison_cell, design, which)
+    for name, design in edge_designs.CURVES.items():
+        # labels of the groups are single
+        for what in ON_CURVES[:4] if "groups" in name else ON_CURVES:
+            cells[f"{name} | {what}"] = partial(curve_cell, design, what)
     for name, (design, level, _) in edge_designs.TESTED.items():
         cells[f"null test, {name} | rejects at {level}"] = partial(calibration_test, design, level)
     for what, adjudicated in (("135 x 10 and 15 x 2", False), ("all disagreements", True)):

@@ -45,6 +45,7 @@ VALUES: dict[str, Any] = {
     "reference": Z[:, ::-1].copy(),
     "X": X,
     "sample_weight": 1.0 + np.arange(N) % 3,
+    "sample_weight_rest": 1.0 + np.arange(N) % 3,
     "groups": np.arange(N) // 2,
     "groups_rest": np.arange(N) // 2 + N,
     "proxy": Y[::-1].copy(),

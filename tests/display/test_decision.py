@@ -109,7 +109,6 @@ def test_intervals_of_cost_curves_over_splits_and_raters():
         assert_allclose(*half, rtol=0.4)
 
 
-@pytest.mark.filterwarnings("ignore:.*samples differ in their terms")
 def test_a_model_keeps_its_colour(data, models):
     colours = ["#123456", "#654321"]
     own = [{"color": colour} for colour in colours]

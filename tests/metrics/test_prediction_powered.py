@@ -176,6 +176,43 @@ def test_groups_of_one_sample_are_no_groups_and_groups_that_agree_widen(rng):
     assert_allclose(accuracy(*thrice, n_blocks=N_REST, **copies), alone, rtol=1e-10)
 
 
+# a scale that is no power of two, and one that is
+@pytest.mark.parametrize("scale", [1.0, 0.3, 1024.0])
+@pytest.mark.parametrize("size", [1, 2])
+def test_weights_repeat_samples(scale, size, rng):
+    """Copies of a sample are one group, or go to the same one; a weight of 0 leaves it out."""
+    y, judge, _ = drawn(rng)
+    data = split(y, judge, np.tile([0.0, 1.0], (len(y), 1)))
+    w, w_rest = np.arange(N_BOTH) % 4, (1 + np.arange(N_REST)) % 3
+    times = [w, w, w, w_rest, w_rest]
+    copies = [np.repeat(part, m, axis=0) for part, m in zip(data, times, strict=True)]
+    group, group_rest = np.arange(N_BOTH) // size, np.arange(N_REST) // size + N_BOTH
+    how = {"n_blocks": N_REST}
+    weights = {"sample_weight": scale * w, "sample_weight_rest": scale * w_rest}
+    found = accuracy(*data, **how, **weights, groups=group, groups_rest=group_rest)
+    groups = {"groups": np.repeat(group, w), "groups_rest": np.repeat(group_rest, w_rest)}
+    repeated = accuracy(*copies, **how, **groups)
+    assert_allclose(found.estimate, repeated.estimate, rtol=1e-10)
+    # the jackknife knows how many samples a block has, not what they weigh
+    assert_allclose(found, repeated, rtol=0.1)
+    ones = {"sample_weight": np.full(N_BOTH, scale), "sample_weight_rest": np.full(N_REST, scale)}
+    assert_allclose(accuracy(*data, **how, **ones), accuracy(*data, **how), rtol=1e-10)
+
+
+def test_weighted_means_are_unbiased_whatever_the_judge_says():
+    rng = np.random.default_rng(5)
+    n = N_BOTH + N_REST
+    apart = []
+    for _ in range(150):
+        y, judge, _ = drawn(rng, noise=2.0)
+        z = np.tile([0.0, 1.0], (n, 1))
+        w = rng.uniform(0.5, 2, size=n)
+        weights = {"sample_weight": w[SEEN], "sample_weight_rest": w[REST]}
+        found = accuracy(*split(y, judge, z), **weights)
+        apart.append(found.estimate - expected_accuracy(y, z, sample_weight=w))
+    assert abs(np.mean(apart)) < 4 * np.std(apart) / np.sqrt(len(apart))
+
+
 def test_samples_with_too_few_labels_are_left_out(rng):
     y, judge, z = drawn(rng, m=3)
     y[:10] = [[0, 1]]
@@ -263,7 +300,11 @@ def test_the_interval_keeps_its_effective_rows_when_pickled(rng):
         ({"metric": lambda y, p: 0.0}, "metric must be a mean"),
         ({"metric": epistemic_loss, "bias_correction": None}, "and not biased"),
         ({"metric": irreducible_loss}, "2 labels of people"),
-        ({"sample_weight": np.ones(N_BOTH)}, "sample_weight is not supported"),
+        ({"sample_weight": np.ones(N_BOTH)}, "sample_weight and sample_weight_rest"),
+        (
+            {"sample_weight": np.ones(N_BOTH), "sample_weight_rest": np.ones(3)},
+            "proxy_rest: sample_weight must have shape",
+        ),
         ({"groups": np.arange(N_BOTH)}, "given together"),
         ({"groups": np.arange(N_BOTH), "groups_rest": np.arange(N_REST)}, r"share \[0, 1, 2"),
         ({"proxy": np.zeros(3, int)}, "proxy has 3 samples"),

@@ -12,6 +12,7 @@ from sklearn_lhcal.metrics import (
     calibration_error,
     calibration_loss,
     confidence_interval,
+    decision_curve,
     decision_risk,
     epistemic_loss,
     expected_accuracy,
@@ -264,12 +265,95 @@ def test_good_models_are_covered(metric, truth):
     assert held / 200 >= 0.95 - 2.5 * np.sqrt(0.95 * 0.05 / 200)
 
 
-def test_few_samples_that_differ_are_counted():
-    y, z = good_model(100, 3)
+# --- differences and curves ---
+
+
+def two_models(n: int, apart: int):
+    """Labels, and two models of which the second is wrong in so many samples, the first never."""
+    y, z = good_model(n, n // 2)
+    z = np.where(y == 1, 0.9, 0.1)
     other = z.copy()
-    other[:2] = other[:2, ::-1]
-    with pytest.warns(UserWarning, match="^2 of 100 samples differ in their terms"):
-        found = paired_difference(expected_accuracy, y, z, other, random_state=0)
-    assert found.estimate == pytest.approx(-0.02)
-    # of a prediction and itself there is nothing to say
-    assert paired_difference(expected_accuracy, y, z, z, random_state=0).standard_error == 0
+    other[:apart] = other[:apart, ::-1]
+    return y, z, other
+
+
+@pytest.mark.parametrize("apart", [1, 3, 9])
+def test_models_that_differ_in_few_samples_have_the_ends_of_exponential_weights(apart):
+    y, z, other = two_models(60, apart)
+    found = paired_difference(expected_accuracy, y, z, other, random_state=0)
+    assert found.estimate == pytest.approx(apart / 60)
+    # (Σ_g D_g X_g ± D_0) / (Σ_g D_g + D_0)
+    D = np.random.default_rng(1).standard_exponential((100_000, 61))
+    for end, sign in ((found.low, -1), (found.high, 1)):
+        drawn = (D[:, :apart].sum(axis=1) + sign * D[:, 60]) / D.sum(axis=1)
+        assert (sign * drawn > sign * end).mean() == pytest.approx(0.025, abs=TAIL)
+    # the other order of the samples draws other weights
+    swapped = paired_difference(expected_accuracy, y, other, z, random_state=0)
+    assert_allclose([swapped.low, swapped.high], [-found.high, -found.low], atol=0.006)
+
+
+def test_models_that_decide_alike_may_differ_elsewhere():
+    """Not one of 60 is of a share below 1 − 0.025^(1/60), by Clopper and Pearson."""
+    y, z, _ = two_models(60, 0)
+    how = {"random_state": 0}
+    found = paired_difference(expected_accuracy, y, z, 0.5 * z + 0.25, **how)
+    share = 1 - 0.025 ** (1 / 60)
+    assert_allclose([found.low, found.high], [-share, share], rtol=0.1)
+    # one model is no two
+    assert paired_difference(expected_accuracy, y, z, z, **how)[:4] == (0, 0, 0, 0)
+
+
+def test_where_many_differ_the_difference_is_students():
+    data = make_label_histograms(200, random_state=0)
+    for metric in (expected_accuracy, expected_squared_loss, label_log_loss):
+        pair = data.counts, data.prediction, data.prediction[:, [1, 0, 2]]
+        how = {"random_state": 0, "n_blocks": 50}
+        expected = paired_difference(plain(metric), *pair, **how)
+        assert_allclose(paired_difference(metric, *pair, **how), expected, rtol=1e-10)
+
+
+def test_random_raters_keep_students_ends_too():
+    y, z, other = two_models(60, 3)
+    said = y.argmax(axis=1)[:, None].repeat(5, axis=1)
+    said[0, :2] = 1 - said[0, :2]
+    labels = Annotations.from_matrix(said)
+    with pytest.warns(UserWarning, match="^Few samples differ in their terms"):
+        found = paired_difference(expected_accuracy, labels, z, other, random_state=0)
+    students = paired_difference(plain(expected_accuracy), labels, z, other, random_state=0)
+    assert found.low < students.low
+    assert found.high >= students.high
+
+
+def test_differences_of_good_models_are_covered():
+    """Accuracies of .99 and .98, which Student's intervals cover in .86 of the draws."""
+    rng = np.random.default_rng(0)
+    held = 0
+    for _ in range(200):
+        y = rng.integers(2, size=100)
+        models = (np.where(rng.random(100) < right, y, 1 - y) for right in (0.99, 0.98))
+        z = [np.eye(2)[said] for said in models]
+        found = paired_difference(expected_accuracy, np.eye(2, dtype=int)[y], *z, random_state=0)
+        held += found.low <= 0.01 <= found.high
+    assert held / 200 >= 0.95 - 2.5 * np.sqrt(0.95 * 0.05 / 200)
+
+
+@pytest.mark.parametrize("events", [1, 4])
+def test_net_benefit_of_acting_on_all_has_clopper_and_pearsons_ends(events):
+    n, t = 50, 0.05
+    y = (np.arange(n) < events).astype(int)
+    curve = decision_curve(y, np.full(n, 0.1), thresholds=[t])
+    for tail, end in zip((0.025, 0.975), curve.interval[0], strict=True):
+        a = events if tail < 0.5 else events + 1
+        share = stats.beta.ppf(tail, a, n + 1 - a)
+        # the curve draws fewer weights than other intervals
+        assert end == pytest.approx(share - (1 - share) * t / (1 - t), rel=0.15)
+
+
+def test_of_many_samples_and_classes_some_are_asked():
+    """Of 4,000 samples of 100 classes one in three is asked what else its term may be."""
+    rng = np.random.default_rng(0)
+    z = rng.dirichlet(np.full(100, 0.1), 4000)
+    y = rng.multinomial(1, z)
+    flat = 0.5 * z + 0.005
+    found = paired_difference(expected_squared_loss, y, z, flat, random_state=0)
+    assert found.df == 49

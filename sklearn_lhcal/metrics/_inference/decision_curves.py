@@ -83,6 +83,12 @@ def decision_curve(
     --------
     net_benefit : At one threshold.
 
+    Notes
+    -----
+    Where fewer than ten samples or groups are apart from the others, intervals are those of
+    `paired_difference` for few samples. Where no sample calls for acting, the net benefit is 0 and
+    so are both ends: nothing is said of samples that would.
+
     Examples
     --------
     >>> curve = decision_curve([0, 0, 1, 1], [0.2, 0.4, 0.6, 0.8], thresholds=[0.1, 0.5])

@@ -12,7 +12,7 @@ from ..._rows import Rows
 from ..._utils.arrays import Floats, Indices
 from ..._utils.distances import placed
 from ..._utils.simplex import row_sum
-from .intervals import ConfidenceInterval, interval_from, with_ends
+from .intervals import ConfidenceInterval, interval_between, interval_from, with_ends
 from .raters import Design, Replicates, spread_of
 from .statistic import MeanStatistic
 
@@ -22,12 +22,9 @@ def difference_of(
 ) -> ConfidenceInterval:
     """The interval of the difference of a mean between two judges' samples."""
     first, second = (
-        MeanStatistic(lambda rows, _: terms(rows), judge, least_raters=2).replicates(design)
-        for judge in (one, other)
+        MeanStatistic(lambda rows, _: terms(rows), judge, least_raters=2) for judge in (one, other)
     )
-    found = first.minus(second)
-    spread = spread_of(found, design)
-    return interval_from(found.estimate, spread, confidence_level, False, design.panel)
+    return interval_between(first, second, design, confidence_level)
 
 
 def correlation_of(

@@ -25,7 +25,11 @@ from .raters import (
     random_raters,
     warn_of_few,
 )
+from .scarce import ends_of_few, possible_terms
 from .statistic import MeanStatistic
+
+# of an endpoint interval, of which a curve has many
+_DRAWS = 1000
 
 
 def mean_and_spread(values: Floats, w: Floats, groups: NDArray | None) -> tuple[Any, Any, float]:
@@ -94,13 +98,14 @@ def intervals_of_means(
     raters: str | None,
     confidence_level: float,
 ) -> tuple[Floats, Floats]:
-    """Weighted means over samples, (m,), and Student's intervals of them, (m, 2).
+    """Weighted means over samples, (m,), and intervals of them, (m, 2).
 
     ``values(part, at)`` are of shape (n, m), of samples that have the numbers `at`; they may have
     lost labels.
     """
     w = rows.weight / rows.weight.sum()
-    mean, V, df = mean_and_spread(values(rows, np.arange(len(rows))), w, rows.groups)
+    X = values(rows, np.arange(len(rows)))
+    mean, V, df = mean_and_spread(X, w, rows.groups)
     y = random_raters(rows.labels, raters)
     if y is not None:
 
@@ -109,4 +114,15 @@ def intervals_of_means(
 
         panel = told_panel(y, rows.w, 1)
         V, df, _ = spread_over_raters(terms, rows, panel, V, df)
-    return mean, student_ends(mean, V, df, confidence_level)
+    ends = student_ends(mean, V, df, confidence_level)
+    possible, p = possible_terms(values, rows)
+    for j in range(len(mean)):
+        of_row = rows.weight * np.stack([np.ones(len(X)), X[:, j]])
+        few = ends_of_few(of_row, possible[..., j], p, rows, confidence_level, _DRAWS)
+        if few is not None:
+            low, high = few
+            if y is not None:
+                # raters make samples depend on each other
+                low, high = min(low, ends[j, 0]), max(high, ends[j, 1])
+            ends[j] = low, high
+    return mean, ends

@@ -14,7 +14,7 @@ from sklearn.utils import check_random_state
 from ..._rows import Labels, PredictionLike, Rows, read_for, read_labels
 from ..._utils.checks import as_names, check_same_length, checked, errors_of
 from ..._utils.names import Side, check_row_names
-from ..._utils.types import Groups, LabelsLike, MetricFunction, Raters, Seed
+from ..._utils.types import Groups, LabelsLike, MetricFunction, Raters, Seed, Weights
 from .._evaluate import Metric, with_options
 from .intervals import ConfidenceInterval, interval_from, interval_of, with_ends
 from .raters import Replicates, Spread, spread_of
@@ -34,6 +34,8 @@ def prediction_powered(
     proxy_rest: LabelsLike,
     prediction_rest: PredictionLike,
     *,
+    sample_weight: Weights = None,
+    sample_weight_rest: Weights = None,
     groups: Groups = None,
     groups_rest: Groups = None,
     raters: Raters = None,
@@ -72,6 +74,10 @@ def prediction_powered(
         The proxy's labels of the other samples.
     prediction_rest : array-like of shape (n_rest, ...), Distribution or None
         As `prediction`, for the other samples.
+    sample_weight : array-like of shape (n_samples,), optional
+        Weights of the samples, in the mean and in its variance.
+    sample_weight_rest : array-like of shape (n_rest,), optional
+        Weights of the other samples, on the same scale; given where `sample_weight` is given.
     groups : array-like of shape (n_samples,), optional
         As in `confidence_interval`. No group may have samples in both sets.
     groups_rest : array-like of shape (n_rest,), optional
@@ -82,7 +88,7 @@ def prediction_powered(
     confidence_level, n_blocks, random_state
         As in `confidence_interval`.
     **options
-        Go to the metric. Weights of samples are not supported.
+        Go to the metric.
 
     Returns
     -------
@@ -94,7 +100,8 @@ def prediction_powered(
     ------
     ValueError
         A metric that is not a mean of this package, or biased; groups in both sets; a sample
-        without a label of the proxy; a class that y does not know; lengths that differ; weights.
+        without a label of the proxy; a class that y does not know; lengths that differ; weights or
+        groups of one set only.
 
     Warns
     -----
@@ -140,8 +147,12 @@ def prediction_powered(
     """
     mean = _mean_metric(metric, options)
     _check_groups(groups, groups_rest)
-    of_rest = proxy_rest, prediction_rest, groups_rest
-    people, judge, rest = _read(mean, y, prediction, proxy, groups, of_rest)
+    if (sample_weight is None) != (sample_weight_rest is None):
+        raise ValueError("sample_weight and sample_weight_rest must be given together.")
+    own, of_rest = (sample_weight, groups), (sample_weight_rest, groups_rest)
+    people, judge, rest = _read(
+        mean, y, (prediction, *own), proxy, (proxy_rest, prediction_rest, *of_rest)
+    )
     rng = check_random_state(random_state)
     design = people.design(raters, n_blocks, rng)
     alone = interval_of(people, design, confidence_level)
@@ -177,8 +188,6 @@ def prediction_powered(
 
 def _mean_metric(metric: Callable, options: dict) -> Metric:
     """A mean of unbiased terms, with its options."""
-    if "sample_weight" in options:
-        raise ValueError("sample_weight is not supported: samples must be a random sample of all.")
     found = with_options(metric, options)
     if found is None or not found.is_mean or found.tags.biased:
         raise ValueError(
@@ -200,31 +209,34 @@ def _check_groups(groups, groups_rest) -> None:
         raise ValueError(f"groups and groups_rest share {shared[:5]}: keep each group in one set.")
 
 
-def _read(metric: Metric, y, prediction, proxy, groups, others) -> tuple[MeanStatistic, ...]:
+def _read(metric: Metric, y, own: tuple, proxy, others: tuple) -> tuple[MeanStatistic, ...]:
     """A mean by people's labels, and by the proxy's of the same samples and of the rest."""
     labels = read_labels(y)
     check_same_length(len(labels), proxy=proxy)
     check_row_names(y=y, proxy=proxy)
-    rows = read_for(metric, labels, prediction, None, groups)
+    rows = read_for(metric, labels, *own)
     least = metric.tags.least_raters
     enough = np.flatnonzero(rows.contributes(least))
     if not len(enough):
         raise ValueError(f"{metric.name} needs {least} labels of people, which no sample of y has.")
-    judged = _of_proxy(metric, rows, "proxy", proxy, prediction, groups)
+    judged = _of_proxy(metric, rows, "proxy", proxy, *own)
     rest = _of_proxy(metric, rows, "proxy_rest", *others)
+    if rest.w is not None:
+        # on the scale of the others
+        rest.w = np.ldexp(rest.w, rest.scale - rows.scale)
     parts = rows.take(enough), judged.take(labels.rated[enough]), rest
     return tuple(cast(MeanStatistic, of_metric(metric, part)) for part in parts)
 
 
-def _of_proxy(metric: Metric, rows: Rows, name: str, labels, prediction, groups) -> Rows:
+def _of_proxy(metric: Metric, rows: Rows, name: str, labels, prediction, w, groups) -> Rows:
     """Samples of the proxy's labels, with the classes of those of people; an error says whose."""
     classes = Side("the labels of people", rows.classes, rows.labels.shape[1])
     with errors_of(name):
         said: Labels = read_labels(labels, name=name).matched(classes)
         said.graded = rows.labels.graded
-        found = read_for(metric, said, prediction, None, groups)
+        found = read_for(metric, said, prediction, w, groups)
     least = metric.tags.least_raters
-    if said.has_gaps or not found.contributes(least).all():
+    if said.has_gaps or (found.n < least).any():
         raise ValueError(
             f"{name} must have {least} or more labels of each sample for {metric.name}: leave the "
             "other samples out, or give the proxy's probabilities as KnownProbabilities."

@@ -4,15 +4,19 @@ A mean of terms in a known range [a, b] has the endpoint interval. For other met
 with a label other than the predicted one are counted. How frequent these may be bounds a factor r
 on the odds of all classes but the predicted one, and r the metric: its value for raters with the
 probabilities z(r). Letters: S_g sums of terms and W_g weights of unit g, a sample or a group.
+
+Differences and curves are means of terms X_i that are alike for most samples. How far others may
+lie is seen from X_ik, the term of sample i if all its raters say k.
 """
 
 import warnings
+from collections.abc import Callable
 
 import numpy as np
 from scipy.optimize import brentq
 
-from ..._rows import KnownProbabilities, Rows
-from ..._utils.arrays import Floats, row_units
+from ..._rows import KnownProbabilities, Labels, Rows
+from ..._utils.arrays import Floats, Indices, row_units
 from ..._utils.simplex import EPS
 from .._evaluate import Metric
 from .raters import worth
@@ -26,6 +30,10 @@ _DRAWS = 4000
 # units at either end of their order that are drawn one by one
 _SINGLE = 500
 _TOO_SMALL = "the standard error may be too small"
+# of how far a term may lie from the median: one label of five does
+_DIFFERS = 0.1
+# evaluated of samples, times their classes
+_TERMS = 2 * 10**7
 # of log r
 _FARTHEST = 40.0
 
@@ -66,13 +74,87 @@ def scarce_ends(
     return _shifted(metric, statistic.data, level, few)
 
 
-def warn_if_few_differ(one: Statistic, other: Statistic) -> None:
-    """Warn where two means differ in the terms of few samples."""
+def difference_ends(
+    one: Statistic, other: Statistic, raters: bool, level: float
+) -> ScarceEnds | None:
+    """The same of the difference of two means, where few samples differ in their terms."""
     if not isinstance(one, MeanStatistic) or not isinstance(other, MeanStatistic):
-        return
-    apart = np.ptp([one.of_row, other.of_row], axis=0).max(axis=0) > EPS
-    if 0 < apart.sum() < FEW:
-        _warn(f"{apart.sum()} of {len(apart)} samples differ in their terms: {_TOO_SMALL}.")
+        return None
+    if one.metric is not None and one.metric.tags.of_labels:
+        return None
+    (first, p), (second, q) = (possible_terms(_terms_of(x), x.data) for x in (one, other))
+    apart = first - second
+    if np.ptp(apart) <= EPS and not np.array_equal(p, q):
+        # alike here, whatever raters say; elsewhere one may have any of its terms
+        reach = max(first.max(), second.max()) - min(first.min(), second.min())
+        apart[0], apart[1:] = -reach, reach
+    W, S = one.of_row
+    ends = ends_of_few(np.array([W, S - other.of_row[1]]), apart, p + q, one.data, level)
+    if ends is None:
+        return None
+    if raters:
+        _warn(f"Few samples differ in their terms: {_TOO_SMALL} for new raters.")
+    return *ends, not raters
+
+
+def _terms_of(mean: MeanStatistic) -> Callable:
+    """The terms of samples, without their weights."""
+
+    def terms(rows: Rows, at: Indices) -> Floats:
+        numerator, denominator = mean.terms(rows, at)
+        return numerator / denominator
+
+    return terms
+
+
+@np.errstate(all="ignore")
+def possible_terms(values: Callable, rows: Rows) -> tuple[Floats, Floats]:
+    """X_ik of terms ``values(rows, at)``, (K, n, ...), and p_ik, how likely k is, up to a factor.
+
+    Of many samples some, evenly spaced.
+    """
+    n, K = len(rows), rows.labels.shape[1]
+    at = np.arange(0, n, 1 + n * K * K // _TERMS)
+    part = rows.take(at)
+    X = []
+    for k in range(K):
+        # pairs of raters, as some metrics ask for
+        counts = np.zeros((len(at), K), dtype=np.int64)
+        counts[:, k] = 2
+        labels = Labels(counts, rows.classes, graded=rows.labels.graded)
+        X.append(values(Rows(labels, part.prediction, part.w, part.groups), at))
+    # a prediction of costs: dear classes count more
+    return np.array(X), np.abs(part.z)
+
+
+def ends_of_few(
+    of_row: Floats, possible: Floats, p: Floats, rows: Rows, level: float, n_draws: int = _DRAWS
+) -> Floats | None:
+    """The endpoint interval of a mean of terms that few units have other than the median.
+
+    `of_row` (2, n) are weights and weighted terms; `possible` and p are those of `possible_terms`.
+    None where many units are apart, or none may be.
+    """
+    W, S = of_units(of_row, rows)
+    each = S / W
+    middle = np.median(each)
+    up = _reach(possible - middle, p)
+    down = _reach(middle - possible, p)
+    reach = max(up, down)
+    if reach <= EPS:
+        return None
+    apart = np.abs(each - middle) / reach
+    if (apart > _DIFFERS).sum() >= FEW or worth(W) * np.average(apart, weights=W) >= FEW:
+        return None
+    return endpoints(S, W, (middle - down, middle + up), level, n_draws)
+
+
+def _reach(x: Floats, p: Floats) -> float:
+    """``Σ p x²/Σ p x`` of all x > 0, (K, n): how far terms lie that are on this side."""
+    x = np.where(np.isfinite(x), np.maximum(x, 0), 0).T
+    if (p * x).sum() <= EPS:
+        p = np.ones_like(p)
+    return float((p * x**2).sum() / max((p * x).sum(), EPS))
 
 
 def endpoints(
