@@ -1,7 +1,7 @@
 """How often intervals and bands hold the truth.
 
     python benchmarks/coverage.py readers|paired|bands|groups|risks|edges|monitor|proxy
-        |subgroups|findings
+        |subgroups|findings|guarantees
         [--draws N] [--only DESIGN ...]
 
 "readers": 95 % intervals for new rows and new raters. K = 3. Rows have true log-odds
@@ -52,6 +52,9 @@ over 200; the share of draws with a warning. The table is written to ``results/c
 ``lib/finding_designs.py``, which says what was to be reached before any draw. "Together": all 14
 simultaneous intervals hold the truth. "Each": share of the other intervals that do. Widths are
 means.
+
+"guarantees": labels covered by prediction sets, and costs of decisions with a risk limit; designs
+are in ``lib/guarantees.py``.
 """
 
 import argparse
@@ -62,7 +65,7 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
-from lib import edge_designs, finding_designs, monitoring, subgroup_designs
+from lib import edge_designs, finding_designs, guarantees, monitoring, subgroup_designs
 from lib.reader_studies import COMMON, DESIGNS, SURE, K, crossed, nested, softmax, study
 
 from sklearn_lhcal.distributions import Dirichlet
@@ -863,6 +866,7 @@ STUDIES = {
     "proxy": (proxy, 1000),
     "subgroups": (subgroup_designs.study, 1000),
     "findings": (findings, 1000),
+    "guarantees": (guarantees.study, 500),
 }
 
 

@@ -1,15 +1,11 @@
-"""Do guarantees hold? Votes covered and costs of decisions, over resplits with votes drawn anew.
+"""Do coverage guarantees and risk limits hold? Resplits with labels drawn anew.
 
-    python benchmarks/guarantees.py [--resplits 500]
-
-Each resplit draws 500 calibration rows of a pool, and votes for them from the distribution of their
-row: 1 or 3 a row, or its probabilities themselves ("all"). The rest of the pool tells, without
-noise, what new rows would see. Beside it: the same with the majority of 11 votes as the label. The
-pools are simulated rows with an overconfident classifier, and with a random forest, whose
+Each resplit draws 500 calibration samples of a pool, and labels for them from the distribution of
+their sample: 1 or 3 a sample, or its probabilities themselves ("all"). The rest of the pool tells,
+without noise, what new samples would have. Beside it: the same with the majority of 11 labels. The
+pools are simulated samples with an overconfident classifier, and with a random forest, whose
 probabilities are tied. Last, libraries that do a part of it, where they are installed.
 """
-
-import argparse
 
 import numpy as np
 from scipy.stats import binom
@@ -31,13 +27,13 @@ COSTS = np.array([[0.0, 1.0, 2.0], [3.0, 0.0, 1.0], [9.0, 2.0, 0.0]])
 
 
 def simulated(n=3000):
-    """(truth, prediction) of simulated rows, both (n, 3)."""
+    """(truth, prediction) of simulated samples, both (n, 3)."""
     data = make_label_histograms(n, 3, 1, total=6.0, overconfidence=2.0, random_state=0)
     return data.proba, data.prediction
 
 
 def ties(n=3000):
-    """The same with a random forest of 10 trees, fitted on 500 other rows."""
+    """The same with a random forest of 10 trees, fitted on 500 other samples."""
     data = make_label_histograms(n + 500, 3, 1, total=6.0, random_state=0)
     forest = RandomForestClassifier(10, random_state=0)
     forest.fit(data.X[n:], data.counts[n:].argmax(axis=1))
@@ -45,7 +41,7 @@ def ties(n=3000):
 
 
 def drawn(Q, votes, rng):
-    """Labels of rows with the distributions Q."""
+    """Labels of samples with the distributions Q."""
     if votes == "all":
         return KnownProbabilities(Q)
     if votes == "majority":
@@ -69,13 +65,13 @@ def resplits(pool, model, votes, n_resplits, measure):
 
 
 def coverage(fitted, Q, z):
-    """Share of the votes of new rows in their sets, and the mean size of these."""
+    """Share of the labels of new samples in their sets, and the mean size of the sets."""
     sets = fitted.predict_set(z)
     return (Q * sets).sum(axis=1).mean(), sets.sum(axis=1).mean()
 
 
 def cost(fitted, Q, z):
-    """Mean cost of new rows, share decided, mean cost of these."""
+    """Mean cost of new samples, share decided, mean cost of those decided."""
     C = fitted.cost_matrix_
     columns = np.searchsorted(fitted.decisions_, fitted.decide(z))
     each = np.einsum("nk,nk->n", Q, C.T[columns])
@@ -90,7 +86,7 @@ def with_error(values):
 
 
 def report_sets(name, pool, n_resplits):
-    """Votes covered by sets."""
+    """Labels covered by sets."""
     for score in ("lac", "aps"):
         model = ConformalClassifier(
             PrecomputedClassifier("proba"), conformity_score=score, confidence_level=0.9
@@ -124,7 +120,7 @@ def report_costs(pool, n_resplits):
 
 
 def hoeffding_bentkus(pool, n_resplits):
-    """Rows decided by "tested, referral .3" above, three votes, with another p-value.
+    """Samples decided by "tested, referral .3" above, three labels, with another p-value.
 
     That of Hoeffding and Bentkus for the mean of ``(cost − c)·1{g < λ}`` on its range, by the same
     sequence of tests.
@@ -157,14 +153,14 @@ def hoeffding_bentkus(pool, n_resplits):
 
 
 def mapie_sets(pool, n_resplits):
-    """Votes covered by MAPIE's sets, calibrated on majorities."""
+    """Labels covered by MAPIE's sets, calibrated on majorities."""
     try:
         from mapie.classification import SplitConformalClassifier
     except ImportError as error:
         print(f"  not run: {error}")
         return
     Q, z = pool
-    # it tries the classifier on a row of zeros, which are logits but no probabilities
+    # it tries the classifier on a sample of zeros, which are logits but no probabilities
     u = np.log(z)
     saved = FrozenEstimator(PrecomputedClassifier("logits").fit(u))
     covered = []
@@ -180,19 +176,12 @@ def mapie_sets(pool, n_resplits):
     print(f"  MAPIE, lac, majority of {MAJORITY_OF}: {with_error(np.array(covered))}")
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
-    parser.add_argument("--resplits", type=int, default=500)
-    n_resplits = parser.parse_args().resplits
+def study(n_resplits: int, only: list[str]) -> None:
     pool = simulated()
-    print(f"Votes covered at .9, {N} calibration rows, {n_resplits} resplits")
+    print(f"Labels covered at 0.9, {N} calibration samples, {n_resplits} resplits")
     report_sets("simulated", pool, n_resplits)
     report_sets("forest", ties(), n_resplits)
     mapie_sets(pool, n_resplits)
-    print("Mean cost of a row, and how often the mean over new rows is above the budget")
+    print("Mean cost of a sample, and how often the mean over new samples is above the budget")
     report_costs(pool, n_resplits)
     hoeffding_bentkus(pool, n_resplits)
-
-
-if __name__ == "__main__":
-    main()
