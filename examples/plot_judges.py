@@ -67,7 +67,7 @@ print(table.pairs[shown].round(3))
 # Labels of a judge beside labels of people
 # -----------------------------------------
 # A strict judge labels 5,000 answers. Its rate of harmful answers is far too high. People label n
-# of them, drawn at random, three people an answer. Both together estimate what people would say of
+# of them, drawn at random, three people per answer. Both together estimate what people would say of
 # all, by an interval that is shorter than that of people alone.
 N = 5000
 u = 1.5 * rng.normal(size=N) - 0.5

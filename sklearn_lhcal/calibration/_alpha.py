@@ -63,9 +63,9 @@ class AlphaCalibration(_TrainedCalibrator):
     likelihood : {"pairwise", "dirichlet_multinomial", "paper"}, default="pairwise"
         What is maximised. "pairwise" is the composite likelihood of pairs of raters.
         "dirichlet_multinomial" is P1's likelihood of the histogram, which many raters per sample
-        distort. The validation pages show by how much. "paper" is P1's method: the
-        same likelihood, features always, and a penalty on samples with one label too. Its features
-        are the last hidden layer, ``AlphaCalibration(net, features=layer, likelihood="paper")``.
+        distort. The validation pages show by how much. "paper" is P1's method: the same likelihood,
+        features always, and a penalty on samples with one label too. Its features are the last
+        hidden layer, ``AlphaCalibration(net, features=layer, likelihood="paper")``.
     penalty : float or None, default=None
         λ_α, weight of ``mean (log α0)²``, nats per sample. A positive one keeps α0 finite. None:
         5e-4 for pairs; P1's 5e-3 for histograms, since a sample then carries more information; and

@@ -2,8 +2,9 @@
 
 A bootstrap that resamples samples is invalid for bias-corrected binned metrics and for kernel
 metrics: repeated samples undo the correction and lie at distance 0 of each other. One that
-resamples raters is
-too: a repeated rater agrees with himself. For risks there is a bound that needs no spread."""
+resamples raters is too: a repeated rater agrees with himself. For risks there is a bound that needs
+no variance.
+"""
 
 import warnings
 from collections.abc import Callable
@@ -187,8 +188,7 @@ def confidence_interval(
     forms of miscalibration cannot be seen in so few labels.
 
     With random raters both hold the jackknife's interval too, and a warning says that samples
-    depend on each other. ``benchmarks/coverage.py edges`` measures coverage, see
-    the validation page.
+    depend on each other. ``benchmarks/coverage.py edges`` measures coverage.
 
     With random raters the variance is ``rows + max(raters − cells, 0)``. The jackknife over labels
     measures what both others count. Degrees of freedom follow Satterthwaite; they are 2 at least.

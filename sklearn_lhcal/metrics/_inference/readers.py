@@ -1,8 +1,8 @@
 """A model beside the readers, and the readers beside each other.
 
 A label is compared with the other labels of its sample. Letters: n_i labels of sample i, y_i its
-counts,
-s_ik the model's share of a label (more than one class where probabilities tie)."""
+counts, s_ik the model's share of a label (more than one class where probabilities tie).
+"""
 
 import warnings
 from collections.abc import Callable, Mapping

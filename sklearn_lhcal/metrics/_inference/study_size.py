@@ -2,9 +2,9 @@
 
 What is particular to pairs of raters, and to pairs of labels of a sample: T_rs, the metric of
 raters r and s alone, is T + β_r + β_s + γ_rs. The variance of γ over pairs is that of pairs of
-raters, σ_G²,
-and that of the n_rs samples that both have read, σ_D²/n_rs, which a jackknife over samples
-tells."""
+raters, σ_G², and that of the n_rs samples that both have read, σ_D²/n_rs, which a jackknife over
+samples tells.
+"""
 
 from collections.abc import Sequence
 from itertools import combinations
