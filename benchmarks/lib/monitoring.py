@@ -24,6 +24,12 @@ Raters: π ~ Dirichlet(4z), three labels a sample are drawn from π, and the pre
 Dirichlet(4z). From sample 301 on π ~ Dirichlet(c·z) with c = 1.5 or 20: raters agree more or less,
 and means stay.
 
+Samples that depend on each other, of an exact model, with several tolerances. "Five raters": all
+read all samples; in a share of 0.1 or 0.2 of their labels they name a class at random, with
+frequencies Dirichlet(2, 2, 2) of their own, and the model knows the mean of all raters. "Patients":
+four images in sequence, whose labels come from normal variables with correlation 0.5, and the first
+image of each alone. These were written down before any of their results were seen.
+
 Runs of the detector with mean_run = 10,000: exact model, 100,000 samples; the restricted mean of
 the run counts streams without an alarm as 100,000. "Tolerance 0" is the least favourable: an exact
 model at the edge of what is tolerated.
@@ -86,6 +92,20 @@ def adjudicated(first_two: bool, rng):
         differ = y.max(axis=1) == 1
         y[differ] += labels(z[differ], rng)
     return y, z
+
+
+def five_raters(share: float, rng):
+    z = softmax(log_odds(5000, rng), axis=1)
+    own = rng.dirichlet(np.full(K, 2.0), size=5)
+    y = sum(labels((1 - share) * z + share * of_rater, rng) for of_rater in own)
+    return y, (1 - share) * z + share / K
+
+
+def patients(rng):
+    z = softmax(log_odds(5000, rng), axis=1)
+    u = norm.cdf(np.sqrt(0.5) * (np.repeat(rng.normal(size=1250), 4) + rng.normal(size=5000)))
+    label = (z.cumsum(axis=1) < u[:, None]).sum(axis=1).clip(max=K - 1)
+    return np.eye(K, dtype=int)[label], z
 
 
 def z_test(y, z):
@@ -168,6 +188,24 @@ def runs(streams: int, tolerance: float) -> list:
     return [*row[:-1], ""]
 
 
+def dependent(streams: int):
+    """Rows of the samples that depend on each other."""
+    designs = {
+        "five raters, 0.1": partial(five_raters, 0.1),
+        "five raters, 0.2": partial(five_raters, 0.2),
+        "patients of four images": patients,
+    }
+    for name, design in designs.items():
+        data = [design(np.random.default_rng(seed)) for seed in range(streams)]
+        for tolerance in (0.0, 0.01, 0.03, 0.05):
+            alarms = [monitored(*one, tolerance=tolerance) for one in data]
+            yield line(name, f"tolerance {tolerance:g}", alarms)
+    first = [(y[::4], z[::4]) for y, z in data]
+    for tolerance in (0.0, 0.01):
+        alarms = [monitored(*one, tolerance=tolerance) for one in first]
+        yield line("the first image of each", f"tolerance {tolerance:g}", alarms)
+
+
 def table(streams: int):
     """Rows of the table, one by one."""
     yield ["design", "what", "streams", "before", "share", "standard error", "median"]
@@ -189,6 +227,7 @@ def table(streams: int):
         wide = [monitored(*one, mean_run=MEAN_RUN, tolerance=0.02) for one in data]
         yield line(name, "detector, tolerance 0.02", wide)
         yield line(name, "z-test every 25", [z_test(*one) for one in data])
+    yield from dependent(streams)
     for name, change in {"temperature 0.6": colder, "odds × 1.7": likelier}.items():
         for start in (0, 300):
             design = f"{name} from {start + 1}"

@@ -11,7 +11,7 @@ from .._rows import Annotations, PredictionLike
 from .._utils.checks import checked
 from .._utils.distances import Distance, is_ordinal
 from .._utils.types import Groups, Raters, Seed, Weights
-from ..metrics import reader_comparison
+from ..metrics import JudgeTable, reader_comparison
 from ._base import DOTTED, WIDE, Axes, PredictionDisplay, color_of, reach, styled
 
 _MODEL = color_of(1)
@@ -27,9 +27,10 @@ _AXIS = 1.4
 class ReaderDisplay(PredictionDisplay):
     """A model and each reader on one axis: how often a reader disagrees with them.
 
-    Make it with `from_predictions` or `from_estimator`. The uppermost line is the model. The next
-    is "one more reader": how often two readers disagree. Below it stands each reader, by how often
-    the others disagree with her. The dotted line marks the value of one more reader.
+    Make it with `from_predictions` or `from_estimator`. The uppermost line is the model, or each
+    of several. The next is "one more reader": how often two readers disagree. Below it stands each
+    reader, by how often the others disagree with her. The dotted line marks the value of one more
+    reader.
 
     **Intervals.** Those of the model and of one more reader are for new readers and new samples,
     see `confidence_interval`. They share samples and readers, so whether they overlap says little.
@@ -45,15 +46,16 @@ class ReaderDisplay(PredictionDisplay):
     interval : array-like of shape (n_raters, 2)
         Ends of its intervals.
     model_error, reader_error, difference : array-like of shape (3,)
-        Estimate and both ends, of the model, of one more reader, and of Δ.
+        Estimate and both ends, of the model, of one more reader, and of Δ. Of several models the
+        first and the last have shape (n_models, 3).
     confidence_level : float, default=0.95
         Level of the intervals.
-    upper : float, optional
+    upper : float or array-like of shape (n_models,), optional
         One-sided upper bound of Δ.
     margin : float, optional
         The difference that does not matter: the model is non-inferior where `upper` is below.
-    name : str, optional
-        What the model is called.
+    name : str or list of str, optional
+        What the model, or each of several, is called.
     what : str, optional
         What the errors are: probabilities that a reader disagrees, or halves of a mean distance.
 
@@ -64,7 +66,7 @@ class ReaderDisplay(PredictionDisplay):
     reader_ : matplotlib ErrorbarContainer
         One more reader.
     model_ : matplotlib ErrorbarContainer
-        The model.
+        The model, or all of them.
     reference_ : matplotlib Line2D
         The dotted line.
     ax_ : matplotlib Axes
@@ -94,9 +96,9 @@ class ReaderDisplay(PredictionDisplay):
     difference: NDArray
     _: KW_ONLY
     confidence_level: float = 0.95
-    upper: float | None = None
+    upper: float | NDArray | None = None
     margin: float | None = None
-    name: str | None = None
+    name: str | list[str] | None = None
     what: str = _ERROR
 
     @classmethod
@@ -104,7 +106,7 @@ class ReaderDisplay(PredictionDisplay):
     def from_predictions(
         cls,
         y: Annotations,
-        prediction: PredictionLike,
+        prediction: PredictionLike | Mapping[str, PredictionLike],
         *,
         distance: Distance = None,
         sample_weight: Weights = None,
@@ -124,15 +126,16 @@ class ReaderDisplay(PredictionDisplay):
         ----------
         y : Annotations of shape (n_samples, n_classes)
             Samples with two readers or more count.
-        prediction : array-like of shape (n_samples,) or (n_samples, n_classes), or Distribution
-            As in `sklearn_lhcal.metrics.reader_comparison`.
+        prediction : array-like of shape (n_samples, ...), Distribution or dict
+            As in `sklearn_lhcal.metrics.reader_comparison`. A dict holds several models, or judges,
+            by their names; readers are the same beside all of them.
         distance, sample_weight, groups, raters, confidence_level, n_blocks, random_state
             As in `sklearn_lhcal.metrics.reader_comparison`.
         margin : float, default=0.0
             The difference of probabilities that does not matter, for the verdict; with a distance
             that of its halves.
         name : str, optional
-            What the model is called; None: "model".
+            What the model is called; None: "model". Models of a dict have names.
         ax : matplotlib Axes, optional
             Where to draw; None makes a figure.
         **plot_kwargs
@@ -147,8 +150,6 @@ class ReaderDisplay(PredictionDisplay):
         ValueError
             As in `sklearn_lhcal.metrics.reader_comparison`.
         """
-        if isinstance(prediction, Mapping):
-            raise ValueError("prediction must be of one model, not a dict: draw each by itself.")
         found = reader_comparison(
             y,
             prediction,
@@ -165,7 +166,13 @@ class ReaderDisplay(PredictionDisplay):
         if distance is not None:
             squares = "steps" if is_ordinal(distance) else "squared distance"
             what = f"Half of the mean {squares} from a reader"
-        each = found.readers
+        models = [found]
+        names: str | list[str] | None = name
+        if isinstance(found, JudgeTable):
+            models, names = list(found.comparisons.values()), list(found.comparisons)
+        model_error = [one.model_error[:3] for one in models]
+        difference = [one.difference[:3] for one in models]
+        each = models[0].readers
         # from the best on; those who share no samples with others are left out
         order = np.argsort(each.error, kind="stable")
         order = order[np.isfinite(each.error[order])]
@@ -173,13 +180,13 @@ class ReaderDisplay(PredictionDisplay):
             each.raters[order].tolist(),
             each.error[order],
             each.error_interval[order],
-            np.array(found.model_error[:3]),
-            np.array(found.reader_error[:3]),
-            np.array(found.difference[:3]),
+            np.squeeze(model_error),
+            np.array(models[0].reader_error[:3]),
+            np.squeeze(difference),
             confidence_level=confidence_level,
-            upper=found.upper,
-            margin=found.margin,
-            name=name,
+            upper=np.squeeze([one.upper for one in models]),
+            margin=models[0].margin,
+            name=names,
             what=what,
         ).plot(ax, **plot_kwargs)
 
@@ -204,42 +211,51 @@ class ReaderDisplay(PredictionDisplay):
         display
             Itself, with its artists.
         """
-        R = len(self.names)
-        self._take_axes(ax, (WIDE[0], _AXIS + _LINE * max(R + 2, _FEWEST)))
+        # lines of the models, of one more reader, and of the readers
+        models = np.reshape(self.model_error, (-1, 3))
+        R, J = len(self.names), len(models)
+        lines = np.arange(R) + J + 1.5
+        self._take_axes(ax, (WIDE[0], _AXIS + _LINE * max(R + J + 1, _FEWEST)))
         shared = {"fmt": "o", "capsize": 3}
-        self.model_ = self._bar(0, self.model_error, styled(model_kwargs, color=_MODEL, **shared))
+        of_models = styled(model_kwargs, color=_MODEL, **shared)
+        self.model_ = self._bars(np.arange(J), models, of_models)
         mean = {"fmt": "D", "capsize": 3, "color": _READERS}
-        self.reader_ = self._bar(1, self.reader_error, mean)
+        self.reader_ = self._bars([J], self.reader_error[None], mean)
         style = {"markersize": 4, "elinewidth": 1, "markerfacecolor": "white"}
         each = styled(reader_kwargs, color=_READERS, **shared, **style)
-        lines = np.arange(R) + 2.5
-        bars = reach(self.error, self.interval)
-        self.readers_ = self.ax_.errorbar(self.error, lines, xerr=bars, **each)
+        self.readers_ = self._bars(lines, np.column_stack([self.error, self.interval]), each)
         self.reference_ = self.ax_.axvline(self.reader_error[0], zorder=0, **DOTTED)
-        name = "model" if self.name is None else self.name
         self.ax_.set(
             xlabel=f"{self.what} ({self._level} intervals)",
-            ylim=(R + 2.2, -0.7),
-            yticks=[0, 1, *lines],
+            ylim=(R + J + 1.2, -0.7),
+            yticks=[*range(J + 1), *lines],
         )
-        self.ax_.set_yticklabels([name, "one more reader", *self.names])
-        self.ax_.set_title(self._verdict(), fontsize="medium")
+        names = np.ravel("model" if self.name is None else self.name)
+        self.ax_.set_yticklabels([*names, "one more reader", *self.names])
+        self.ax_.set_title(self._verdicts(names), fontsize="medium")
         return self
 
-    def _bar(self, line: float, ends: NDArray, style: dict):
-        mean, low, high = ends[:, None]
-        bars = reach(mean, np.stack([low, high], axis=1))
-        return self.ax_.errorbar(mean, [line], xerr=bars, **style)
+    def _bars(self, lines: Any, ends: NDArray, style: dict):
+        """Estimates with their intervals, (m, 3)."""
+        return self.ax_.errorbar(ends[:, 0], lines, xerr=reach(ends[:, 0], ends[:, 1:]), **style)
 
-    def _verdict(self) -> str:
-        """Δ with its bound, and what follows from it."""
-        mean, low, high = (_signed(x) for x in self.difference)
-        if self.upper is None or self.margin is None:
+    def _verdicts(self, names: NDArray) -> str:
+        """Δ of each model with its bound, and what follows from it."""
+        differences = np.reshape(self.difference, (-1, 3))
+        bounds = [None] * len(names) if self.upper is None else np.ravel(self.upper)
+        found = [self._verdict(*pair) for pair in zip(differences, bounds, strict=True)]
+        if len(names) == 1:
+            return found[0]
+        return "\n".join(f"{name}: {one}" for name, one in zip(names, found, strict=True))
+
+    def _verdict(self, difference: NDArray, upper: float | None) -> str:
+        mean, low, high = (_signed(x) for x in difference)
+        if upper is None or self.margin is None:
             return f"Δ = {mean} ({low} to {high})"
         verdict = "non-inferior"
-        if self.upper >= self.margin:
+        if upper >= self.margin:
             verdict = "not shown to be non-inferior"
-        return f"Δ = {mean}, at most {_signed(self.upper)}: {verdict} at {self.margin:g}"
+        return f"Δ = {mean}, at most {_signed(upper)}: {verdict} at {self.margin:g}"
 
 
 def _signed(x: float) -> str:

@@ -53,6 +53,32 @@ def test_what_is_drawn_is_what_the_comparison_says(data):
     assert "95% intervals" in display.ax_.get_xlabel()
 
 
+def test_several_models_are_lines_of_their_own(data):
+    model, X, y = data
+    z = model.predict_proba(X)
+    models = {"it": z, "its contrary": 1 - z}
+    display = ReaderDisplay.from_predictions(y, models, margin=0.1)
+    table = reader_comparison(y, models, margin=0.1, random_state=0)
+    labels = [text.get_text() for text in display.ax_.get_yticklabels()]
+    assert labels == [*models, "one more reader", *display.names]
+    points, _, (bars,) = display.model_
+    ends = np.array([segment[:, 0] for segment in bars.get_segments()])
+    for line, (name, own) in enumerate(table.comparisons.items()):
+        drawn = points.get_xdata()[line], points.get_ydata()[line], *ends[line]
+        mean, low, high = own.model_error[:3]
+        assert_allclose(drawn, [mean, line, low, high])
+        assert f"{name}: Δ = {own.difference.estimate:.3f}" in display.ax_.get_title().replace(
+            "−", "-"
+        )
+    assert_allclose(display.upper, [own.upper for own in table.comparisons.values()])
+    # beside each model the readers are the same
+    alone = ReaderDisplay.from_predictions(y, z, margin=0.1)
+    assert_allclose(display.readers_[0].get_xdata(), alone.readers_[0].get_xdata())
+    assert_allclose(display.reader_error, alone.reader_error)
+    with pytest.raises(ValueError, match="judge 'other'"):
+        ReaderDisplay.from_predictions(y, {"it": z, "other": ["maybe"] * 120})
+
+
 def test_from_estimator_is_from_its_predictions(data):
     model, X, y = data
     one = ReaderDisplay.from_estimator(model, X, y, margin=0.1)

@@ -21,7 +21,7 @@ from ..._rows import Annotations, PredictionLike, Rows, names_of, read_labels, r
 from ..._utils.arrays import Floats, Indices, Integers, Mask, row_units
 from ..._utils.checks import checked, errors_of, is_gap, plain_array
 from ..._utils.distances import Distance, half_squares, placed
-from ..._utils.names import check_row_names, is_numeric, positions, sorted_names
+from ..._utils.names import check_row_names, is_numeric, positions
 from ..._utils.results import result
 from ..._utils.simplex import accuracy, row_sum, votes_of
 from ..._utils.types import Groups, LabelsLike, Raters, Seed, Weights
@@ -91,12 +91,11 @@ def with_votes(y: LabelsLike, prediction: PredictionLike) -> tuple[Annotations, 
     unseen = said.classes[positions(said.classes, classes) < 0].tolist()
     # integers may be column numbers where no class is a number
     if unseen and (is_numeric(classes) or not is_numeric(said.classes)):
-        found = f"prediction has labels that are no classes of y: {unseen[:5]}; y has "
-        found += f"{classes.tolist()[:20]}."
-        if not labels.single:
-            raise ValueError(found)
-        warnings.warn(f"{found} They count as wrong.", stacklevel=4)
-        classes = sorted_names([*classes.tolist(), *unseen])
+        raise ValueError(
+            f"prediction has labels that are no classes of y: {unseen[:5]}; y has "
+            f"{classes.tolist()[:20]}. Correct the spelling, or name all classes in y: "
+            "Annotations.from_matrix(..., classes=[...])."
+        )
     said = said.in_order(classes, other="y")
     return labels, PointMass(said.counts.astype(np.float64)).with_classes(said.classes)
 
@@ -421,7 +420,7 @@ def reader_comparison(
     Warns
     -----
     UserWarning
-        Fewer than five raters. Labels that no rater gave, where y was not told all classes.
+        Fewer than five raters.
 
     Notes
     -----
@@ -774,8 +773,8 @@ def alternative_annotator_test(
 
     Warns
     -----
-    UserWarning
-        Labels that no rater gave, where y was not told all classes.
+    UndefinedMetricWarning
+        No rater has `least_rows` samples.
 
     References
     ----------
