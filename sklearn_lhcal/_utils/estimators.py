@@ -93,7 +93,7 @@ def own_columns(model, classes: NDArray) -> Indices:
 
 
 def resolve(estimator, X, method: str):
-    """The estimator that offers `method`, or the innermost one, and X as it sees it.
+    """The estimator that offers `method`, or the innermost one, and X as it sees it, or None.
 
     The one way through Pipeline, search objects, FrozenEstimator and whoever names the estimator
     it hands on to, `_passes_to`.
@@ -101,7 +101,7 @@ def resolve(estimator, X, method: str):
     # a frozen estimator offers all that the one inside does, and is not that one
     while isinstance(estimator, FrozenEstimator) or not hasattr(estimator, method):
         if isinstance(estimator, Pipeline):
-            if len(estimator) > 1:
+            if len(estimator) > 1 and X is not None:
                 X = estimator[:-1].transform(X)
             estimator = estimator[-1]
         elif hasattr(estimator, "best_estimator_"):

@@ -113,7 +113,7 @@ class _Guarantee(_Wrapper):
             where = "the samples that the classifier is fitted on"
             base = training.fit(base, train, where, "another split")
         X_held_out = take_rows(X, held_out)
-        _check_proba(base, X_held_out)
+        _check_proba(base)
         z = predicted_dist(base, X_held_out, labels.classes).mean()
         units = row_units(take_rows(codes, held_out), len(held_out))
         rows = HeldOut(z, labels.take(held_out).mu, units, X_held_out)
@@ -129,8 +129,8 @@ class _Guarantee(_Wrapper):
         return next(splitter.split(np.zeros(n), groups=row_units(codes, n)))
 
 
-def _check_proba(model, X: Samples) -> None:
-    inner, _ = resolve(model, X, "predict_dist")
+def _check_proba(model) -> None:
+    inner, _ = resolve(model, None, "predict_dist")
     if not hasattr(inner, "predict_dist") and not hasattr(inner, "predict_proba"):
         raise ValueError(
             f"{type(inner).__name__} predicts no probabilities; put TemperatureScaling around it."

@@ -71,13 +71,17 @@ class CalibrationRows:
 
         From its distribution, or from its decision function where it has no probabilities.
         """
+        # without X, which is transformed once
+        inner, _ = resolve(model, None, "predict_dist")
+        saved = isinstance(inner, PrecomputedClassifier) and not isinstance(X, Distribution)
+        is_logits = saved and inner.response == "logits"
+        has_proba = hasattr(inner, "predict_dist") or hasattr(inner, "predict_proba")
+        if has_proba and not is_logits:
+            return cls.of(predicted_dist(model, X, classes), X, model)
         inner, X_inner = resolve(model, X, "predict_dist")
-        saved = isinstance(inner, PrecomputedClassifier) and not isinstance(X_inner, Distribution)
-        if saved and inner.response == "logits":
+        if is_logits:
             u = inner.predict_log_proba(X_inner)
             return cls(_in_order(u, inner, classes), X=X, model=model)
-        if hasattr(inner, "predict_dist") or hasattr(inner, "predict_proba"):
-            return cls.of(predicted_dist(model, X, classes), X, model)
         u = np.asarray(inner.decision_function(X_inner), dtype=np.float64)
         if u.ndim == 1:
             u = np.column_stack([np.zeros_like(u), u])

@@ -1,10 +1,8 @@
 """Monte Carlo dropout: one network asked under many masks."""
 
-import numpy as np
 import torch
 from torch import nn
 
-from .._utils.checks import take_rows
 from .._utils.estimators import resolve, with_own_module
 from .._utils.types import Estimator, Seed
 from ._base import EnsembleClassifier
@@ -75,7 +73,7 @@ class MCDropoutClassifier(EnsembleClassifier):
 
     def _fit(self, X, labels, weight, seed, fit_params):
         fitted = super()._fit(X, labels, weight, seed, fit_params)
-        net, _ = resolve(fitted["estimator_"], take_rows(X, np.arange(1)), "module_")
+        net, _ = resolve(fitted["estimator_"], None, "module_")
         if not isinstance(getattr(net, "module_", None), nn.Module):
             raise ValueError(
                 "MCDropoutClassifier needs a skorch net, a NeuralClassifier say, not "

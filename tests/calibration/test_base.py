@@ -32,6 +32,28 @@ from sklearn_lhcal.distributions import Dirichlet, predict_dist
 from sklearn_lhcal.label_histogram import LabelHistogramClassifier
 from sklearn_lhcal.metrics import LabelHistogramScorer, get_scorer, get_scorer_names
 
+# --- one pass ---
+
+
+class Counting(StandardScaler):
+    """A transformer that counts its calls."""
+
+    calls = 0
+
+    def transform(self, X, copy=None):
+        Counting.calls += 1
+        return super().transform(X, copy)
+
+
+def test_a_prediction_transforms_once():
+    data = make_label_histograms(60, random_state=0)
+    model = TemperatureScaling(make_pipeline(Counting(), LogisticRegression()))
+    model.fit(data.X, data.counts)
+    Counting.calls = 0
+    model.predict_proba(data.X)
+    assert Counting.calls == 1
+
+
 # --- kinds of classifiers, of X and of y ---
 
 
