@@ -25,7 +25,7 @@ def command_line(figure: str, description: str) -> argparse.Namespace:
     add("--counts", metavar="FILE", help="label histograms, shape (n_samples, n_classes)")
     add("--proba", metavar="FILE", help="predicted class probabilities, of the same shape")
     add("--labels", type=int, metavar="M", help="use M labels of each calibration sample")
-    add("--epochs", type=int, default=100, help="epochs of training on digits (default: 100)")
+    add("--epochs", type=int, default=80, help="epochs of training on digits (default: 80)")
     add("--figure", type=Path, default=figure, metavar="FILE")
     options = parser.parse_args()
     if (options.counts is None) != (options.proba is None):
