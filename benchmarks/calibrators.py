@@ -1,31 +1,31 @@
 """What a calibrator should be fitted with: which likelihood, which output of an ensemble, how many
-rows.
+samples.
 
     python benchmarks/calibrators.py likelihood [--draws 5] [--cifar10h FILE.npz]
     python benchmarks/calibrators.py seeds [--draws 10]
     python benchmarks/calibrators.py rows [--draws 20]
 
-"likelihood": data sets by raters per calibration row. Epistemic loss after one label (smaller is
+"likelihood": data sets by raters per calibration sample. Epistemic loss after one label (smaller is
 better), mean over random halves for calibration, and the standard error of the paired difference.
 The file holds arrays `counts` and `proba`, human label histograms and a network's probabilities. It
 takes two minutes on one core.
 
 "seeds": several seeds of one network: calibrate their mixture, or average first? For each of three
-public data sets and each split (two fifths of the rows train, one fifth calibrates, two fifths
+public data sets and each split (two fifths of the samples train, one fifth calibrates, two fifths
 test), five small networks are trained on bootstrap samples. Temperature scaling is fitted to the
 mixture of the five, and to their average. Printed: the held-out log loss of the average as given,
 of the calibrated mixture and of the calibrated average, in nats; the last minus the second with its
-95 % interval over splits (Student's t); the processor time of the fit to the mixture, as a multiple
+95% interval over splits (Student's t); the processor time of the fit to the mixture, as a multiple
 of the other, the median over splits.
 
-"rows": how many rows a number needs: those at which its 95 % interval is narrow enough, and those
-from which a calibrator helps. Three problems with known class probabilities: made rows of 3 and of
-10 classes, overconfident, and mixed digits under logistic regression, drawn with replacement.
-Raters are drawn anew each time. For means over rows the half-width falls as 1/√n, so it is measured
-at 1,000 rows. A calibration error is measured on predictions that are calibrated: the rows at which
-the upper end of its interval is below .1 in the median draw. For a calibrator: the rows with which
-it lowered its loss on 5,000 other rows, in 19 of 20 draws or more; "-" says that it did not for any
-number of rows up to 2,000.
+"rows": how many samples a number needs: those at which its 95% interval is narrow enough, and those
+from which a calibrator helps. Three problems with known class probabilities: simulated samples of 3
+and of 10 classes, overconfident, and mixed digits under logistic regression, drawn with
+replacement. Raters are drawn anew each time. For means over samples the half-width falls as 1/√n,
+so it is measured at 1,000 samples. A calibration error is measured on predictions that are
+calibrated: the samples at which the upper end of its interval is below 0.1 in the median draw. For
+a calibrator: the samples with which it lowered its loss on 5,000 other samples, in 19 of 20 draws
+or more; "-" says that it did not for any number of samples up to 2,000.
 """
 
 import argparse
@@ -78,7 +78,7 @@ def synthetic(n_classes, total, overconfidence):
 
 
 def uneven():
-    """α0 varies over rows by a factor of 100, and the calibrator cannot see by what."""
+    """α0 varies over samples by a factor of 100, and the calibrator cannot see by what."""
     total = np.exp(np.random.default_rng(0).normal(size=4000) * 1.2 + 1)
     data = make_label_histograms(4000, 5, total=total, overconfidence=1.5, random_state=0)
     return data.prediction, data.proba
@@ -164,7 +164,7 @@ def fitted(outputs, y):
     """Temperature scaling of saved outputs, and the processor time of its fit in seconds."""
     start = time.process_time()
     with warnings.catch_warnings():
-        # 35 rows of wine may be predicted without an error: only the prior bounds the map then
+        # 35 samples of wine may be predicted without an error: only the prior bounds the map then
         warnings.filterwarnings("ignore", "The calibration labels are separable")
         model = TemperatureScaling("proba").fit(outputs, y)
     return model, time.process_time() - start
@@ -204,7 +204,7 @@ def seeds(draws: int, cifar10h: Path | None) -> None:
         )
 
 
-# --- how many rows ---
+# --- how many samples ---
 
 SIZES = (50, 100, 200, 500, 1000, 2000, 5000)
 MEANS = {expected_accuracy: 0.05, expected_squared_loss: 0.05}
@@ -213,7 +213,7 @@ MEANS |= {irreducible_loss: 0.05, epistemic_loss: 0.05}
 
 @cache
 def pool(problem: str):
-    """True class probabilities Q and predictions z of many rows."""
+    """True class probabilities Q and predictions z of many samples."""
     if problem == "digits":
         data = load_mixed_digits()
         model = LogisticRegression(max_iter=1000)
@@ -229,14 +229,14 @@ def pool(problem: str):
 
 
 def draw(problem: str, n: int, m: int, rng):
-    """Counts of m raters and predictions of n rows."""
+    """Counts of m raters and predictions of n samples."""
     Q, z = pool(problem)
     rows = rng.integers(len(z), size=n)
     return rng.multinomial(m, Q[rows] / Q[rows].sum(axis=1, keepdims=True)), z[rows]
 
 
 def rows_of_mean(metric, width: float, problem: str, m: int, draws: int) -> int:
-    """Rows for which half the interval is `width` wide."""
+    """Samples for which half the interval is `width` wide."""
     found = []
     for seed in range(draws):
         y, z = draw(problem, 1000, m, np.random.default_rng(seed))
@@ -247,7 +247,7 @@ def rows_of_mean(metric, width: float, problem: str, m: int, draws: int) -> int:
 
 
 def rows_of_error(metric, n_classes: int, m: int, draws: int) -> int | None:
-    """Rows at which the interval of a calibrated prediction ends below .1."""
+    """Samples at which the interval of a calibrated prediction ends below 0.1."""
     for n in SIZES:
         ends = []
         for seed in range(draws):
@@ -260,7 +260,7 @@ def rows_of_error(metric, n_classes: int, m: int, draws: int) -> int | None:
 
 
 def rows_of_map(make, before, loss, problem: str, m: int, draws: int) -> int | str:
-    """Rows with which a calibrator lowers the loss, from there on."""
+    """Samples with which a calibrator lowers the loss, from there on."""
     Q, z = pool(problem)
     test = np.random.default_rng(0).integers(len(z), size=5000)
     y_test = np.random.default_rng(1).multinomial(20, Q[test] / Q[test].sum(1, keepdims=True))

@@ -1,28 +1,28 @@
-"""What it costs: rows in batches, rows on disk, intervals, and boosting on label histograms.
+"""What it costs: samples in batches, samples on disk, intervals, and boosting on label histograms.
 
     OMP_NUM_THREADS=1 python benchmarks/costs.py batches|disk|intervals|boosting [--scale 1]
 
-"batches": microseconds of one core a row, by classes, and what a billion rows of ten take. Batches
-of 8,192 rows with three labels each come from memory. Printed are the best of three times of all
-batches over their rows.
+"batches": microseconds of one core a sample, by classes, and what a billion samples of ten take.
+Batches of 8,192 samples with three labels each come from memory. Printed are the best of three
+times of all batches over their samples.
 
-"disk": the peak of memory and the processor time of four accumulators that read a million rows of
-1,000 classes from files, which are made in a temporary directory first: 5 GB, and removed at the
+"disk": the peak of memory and the processor time of four accumulators that read a million samples
+of 1,000 classes from files, which are made in a temporary directory first: 5 GB, and removed at the
 end.
 
-"intervals": seconds of a metric of 100 000 rows by five raters, and how many times that an interval
-takes, over rows alone and over rows and raters; then seconds of intervals of 100 000 ratings by
-2 000 raters.
+"intervals": seconds of a metric of 100,000 samples by five raters, and how many times that an
+interval takes, over samples alone and over samples and raters; then seconds of intervals of 100,000
+ratings by 2,000 raters.
 
-"boosting": LightGBM and XGBoost on label histograms, each row once, against one weighted row a
+"boosting": LightGBM and XGBoost on label histograms, each sample once, against one weighted row a
 class. Peers are the libraries' own multinomial objectives on repeated rows. "few" are five labels a
-row, "soft" are class probabilities, nearly none of which is 0. "a row" is how often the peer has
+sample, "soft" are class probabilities, nearly none of which is 0. "a row" is how often the peer has
 it: for each class that somebody chose. Every fit runs once, in a process of its own, on one thread.
 Printed for each data set and library, ours to the peer's: the ratio of the processor times of the
 fits; the peaks of memory above that of the data in MiB, and their ratio. Then the held-out log loss
-of both with the paired difference, ± two standard errors over rows.
+of both with the paired difference, ± two standard errors over samples.
 
---scale .01 takes a hundredth of the rows.
+--scale .01 takes a hundredth of the samples.
 """
 
 import argparse
@@ -62,7 +62,7 @@ from sklearn_lhcal.metrics import (
     posterior_epistemic_loss,
 )
 
-# --- rows in batches ---
+# --- samples in batches ---
 
 BATCH = 8192
 CLASSES = (3, 10, 100, 1000)
@@ -139,11 +139,11 @@ def batches(scale: float) -> None:
         print(f"{name:40}{cells}   {hours:.2f} core hours for a billion rows of 10 classes")
 
 
-# --- rows on disk ---
+# --- samples on disk ---
 
 
 def disk(scale: float, K=1000) -> None:
-    """Prints what a process needs that reads the rows in batches."""
+    """Prints what a process needs that reads the samples in batches."""
     n = int(1_000_000 * scale)
     with tempfile.TemporaryDirectory() as place:
         files = [(f"{place}/proba", np.float32), (f"{place}/counts", np.int8)]
@@ -153,7 +153,7 @@ def disk(scale: float, K=1000) -> None:
 
 
 def make_files(files, n, K) -> None:
-    """Probabilities, and three labels a row drawn from them."""
+    """Probabilities, and three labels a sample drawn from them."""
     rng = np.random.default_rng(0)
     with open(files[0][0], "wb") as probas, open(files[1][0], "wb") as counts:
         for start in range(0, n, BATCH):
@@ -211,7 +211,7 @@ def best(*functions, times: int = 5) -> list[float]:
 
 
 def intervals(scale: float) -> None:
-    """Times the metric: the interval over rows, and over rows and raters."""
+    """Times the metric: the interval over samples, and over samples and raters."""
     rng = np.random.default_rng(0)
     n, R = int(10**5 * scale), 5
     p = softmax(1.5 * rng.normal(size=(n, N_CLASSES)))
@@ -244,7 +244,7 @@ def intervals(scale: float) -> None:
 
 # --- boosting ---
 
-# rows, features, classes
+# samples, features, classes
 DATA_SETS = [(100_000, 20, 3), (100_000, 50, 10), (50_000, 50, 30)]
 HELD_OUT = 10_000
 TREES = 5
@@ -280,7 +280,7 @@ def measured(way, library, X, y, X_test, y_test):
     model = way(library, X, y)
     seconds = time.process_time() - start
     peak = (held("VmHWM") - before) / 1024
-    # the loss of each row, in nats a label
+    # the loss of each sample, in nats a label
     losses = -(y_test * np.log(model.predict_proba(X_test))).sum(axis=1) / y_test.sum(axis=1)
     return seconds, peak, losses.tolist()
 

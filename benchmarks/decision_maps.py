@@ -4,25 +4,25 @@
     python benchmarks/decision_maps.py --clip
     python benchmarks/decision_maps.py --few [--aside] [--splits 20]
 
-Each problem: repeated random splits into rows for training, calibration (at most 1500) and test,
+Each problem: repeated random splits into samples for training, calibration (at most 1500) and test,
 and eight kinds of costs. A number is the geometric mean over these of a ratio: the mean test risk
-over splits, over that of the temperature of least log loss without a floor. Behind stands its 95 %
-interval, by the jackknife over splits (which share rows) with t quantiles. "auto", on request, is
-`DecisionCalibration` as it is by default and takes most of the time, "constant" the best constant
-decision of the calibration rows, "worst cost" the largest of the eight ratios of the stack.
-FILE.npz holds "counts" of human labels and "proba" of a trained network.
+over splits, over that of the temperature of least log loss without a floor. Behind stands its 95%
+interval, by the jackknife over splits (which share samples) with t quantiles. "auto", on request,
+is `DecisionCalibration` as it is by default and takes most of the time, "constant" the best
+constant decision of the calibration samples, "worst cost" the largest of the eight ratios of the
+stack. FILE.npz holds "counts" of human labels and "proba" of a trained network.
 
 ``--clip``: the log loss where zeros and small probabilities of the classifier are clipped. Where it
-prints no zeros, also what the clip of 1e-3 takes away: the share of test rows whose label lies
+prints no zeros, also what the clip of 1e-3 takes away: the share of test samples whose label lies
 below it, and how often that label is the most probable of the classes below it.
 
-``--few``: 50, 200 and 500 calibration rows of five problems, and with ``--aside`` of four that were
-set aside before any result was seen, under five cost matrices each. For each problem and number of
-rows: the geometric mean over the matrices of the mean test risk over that of the temperature; then
-over all, with the largest ratio of a cell to the best default decision, which is the decision of
-least cost that is the same for all rows: "constant" is that of the calibration rows, and compared
-is with that of the test rows, whichever is known to nobody. Peers: structured vector and matrix
-scaling of probmetrics ("svs", "sms"), where installed.
+``--few``: 50, 200 and 500 calibration samples of five problems, and with ``--aside`` of four that
+were set aside before any result was seen, under five cost matrices each. For each problem and
+number of samples: the geometric mean over the matrices of the mean test risk over that of the
+temperature; then over all, with the largest ratio of a cell to the best default decision, which is
+the decision of least cost that is the same for all samples: "constant" is that of the calibration
+samples, and compared is with that of the test samples, whichever is known to nobody. Peers:
+structured vector and matrix scaling of probmetrics ("svs", "sms"), where installed.
 """
 
 import argparse
@@ -68,7 +68,7 @@ DEAREST = 10_000
 
 
 def mushrooms():
-    """Six uneven classes, four features seen three times each, of which naive Bayes is too sure."""
+    """Six uneven classes, four features three times each: naive Bayes is overconfident."""
     rng = np.random.default_rng(0)
     y = rng.choice(6, size=5000, p=[0.02, 0.08, 0.35, 0.2, 0.2, 0.15])
     means = rng.normal(0, 2.0, (6, 4))
@@ -80,7 +80,7 @@ NETWORK = make_pipeline(StandardScaler(), MLPClassifier((64,), max_iter=400, ran
 LOGISTIC = make_pipeline(StandardScaler(), LogisticRegression(C=10.0, max_iter=2000))
 FOREST = RandomForestClassifier(100, random_state=0)
 BOOSTING = HistGradientBoostingClassifier(max_iter=30, random_state=0)
-# name: (data, classifier, rows for training, whether the classifier prints zeros)
+# name: (data, classifier, samples for training, whether the classifier prints zeros)
 PROBLEMS = {
     "text, forest": (module_text, FOREST, 1500, True),
     "text, neighbours": (module_text, KNeighborsClassifier(20, metric="cosine"), 1500, True),
@@ -136,8 +136,8 @@ def costs(K: int) -> dict[str, list[np.ndarray]]:
     return found
 
 
-# Few rows: written down before any result was seen, as were the costs. At least a third of the
-# rows that were not for training are for testing.
+# Few samples: written down before any result was seen, as were the costs. At least a third of the
+# samples that were not for training are for testing.
 FEW_ROWS = (50, 200, 500)
 FEW = {
     "health, boosting": (health, BOOSTING, 1000),
@@ -181,7 +181,7 @@ MAPS = {
 
 
 def halves(proba, counts, seed: int):
-    """Calibration rows, and test rows."""
+    """Calibration samples, and test samples."""
     order = np.random.default_rng(seed).permutation(len(proba))
     n = min(MOST_ROWS, len(proba) // 2)
     fit, test = order[:n], order[n:]
@@ -213,14 +213,14 @@ def risks(proba, counts, seed: int, with_auto: bool) -> dict[str, list[float]]:
 
 
 def struck_rows(y, p, matrices) -> int:
-    """Test rows in which a twentieth of the raters or more suffers the dearest mistake."""
+    """Test samples in which a twentieth of the raters or more suffers the dearest mistake."""
     share = y / y.sum(axis=1, keepdims=True)
     each = [np.einsum("nk,nk->n", share, C.T[bayes_decision(p, C)]) for C in matrices]
     return int((np.max(each, axis=0) >= DEAREST / 20).sum())
 
 
 def ratio(a, b) -> tuple[float, float, float]:
-    """Geometric mean over costs of the ratio of risks (splits, costs), with its 95 % interval."""
+    """Geometric mean over costs of the ratio of risks (splits, costs), with its 95% interval."""
     total_a = a.sum(axis=0)
     total_b = b.sum(axis=0)
     # A risk of 0 on both sides is no difference.
@@ -313,7 +313,7 @@ def few_risks(proba, counts, n: int, seed: int, matrices) -> dict[str, list[floa
 
 
 def few_table(options) -> None:
-    """Of each problem and number of rows, and of all together."""
+    """Of each problem and number of samples, and of all together."""
     cells = {}
     names = [*FEW_MAPS, *PROBMETRICS, "decision", "constant"]
     print("over the temperature".ljust(34) + "".join(name.rjust(10) for name in names))
@@ -372,7 +372,7 @@ def clip_table(options) -> None:
 
 
 def print_below(z, y) -> None:
-    """Of the rows whose label lies below the largest clip: is it the likeliest there?"""
+    """Of the samples whose label lies below the largest clip: is it the likeliest there?"""
     below = z < CLIPS[-1]
     lost = (below & (y > 0)).any(axis=1)
     if not lost.any():

@@ -5,21 +5,21 @@ the penalty would choose.
     python benchmarks/kernels.py estimates [--rows 300 1000 3000] [--runs N]
     python benchmarks/kernels.py penalty [--runs 60]
 
-"null": how often `null_calibration_error` rejects at nominal .10. Predictions z of 300 rows are
-Dirichlet, and the true class probabilities Q of a row are Dirichlet around z: calibrated, with
-E[Q | z] = z, and with a spread that makes raters of a row alike. For power the predictions are z
-sharpened to z^1.4, or flattened to z^.7. Each cell: share of p-values of at most .10, and in
+"null": how often `null_calibration_error` rejects at nominal 0.10. Predictions z of 300 samples are
+Dirichlet, and the true class probabilities Q of a sample are Dirichlet around z: calibrated, with
+E[Q | z] = z, and with a spread that makes raters of a sample alike. For power the predictions are z
+sharpened to z^1.4, or flattened to z^0.7. Each cell: share of p-values of at most 0.10, and in
 brackets its standard error. This is of the kernel statistic alone: residual, second order, and the
 plugins, at the most likely bandwidth ("loo") where no other is named. The part "tests" is of the
 test with its defaults, and of its three statistics alone, with Spiegelhalter's (1986) z in the last
-column: wrong temperatures, a class predicted too often, other shapes, votes of ten trees; and
-calibrated designs with rare classes, few rows, groups. "adjudication" is of `adjudication_test` at
-.05.
+column: wrong temperatures, a class predicted too often, other shapes, labels of ten trees; and
+calibrated designs with rare classes, few samples, groups. "adjudication" is of `adjudication_test`
+at 0.05.
 
 "estimates": root mean squared errors and biases of estimates of the canonical calibration error
 (p = 2) on six problems. Labels are drawn from known E[y|z], so that the true error is known.
 Columns: the published plugin, the residual and the second-order correction, each at the density
-("loo") and at the cross-validated bandwidth. Runs of n rows are 12 000 / n, or eight where these
+("loo") and at the cross-validated bandwidth. Runs of n samples are 12,000 / n, or eight where these
 are more, unless they are given.
 
 "penalty": which temperature `KernelCalibrationPenalty` alone would choose, on batches. Labels are
@@ -79,7 +79,7 @@ def study(rng, K: int, raters: int, *, rows: int = N, concentration=1.0, total=4
 
 
 def rare(rng, K: int, raters: int, *, rows: int = N, total: float = 20.0):
-    """The same with one class of probability about .02: some 6 expected labels of it a rater."""
+    """The same with one class of probability about 0.02: some 6 expected labels of it a rater."""
     z = np.column_stack([0.02 * np.ones(rows), 0.98 * rng.dirichlet(np.ones(K - 1), size=rows)])
     gamma = np.maximum(rng.standard_gamma(total * z), 1e-300)
     Q = gamma / gamma.sum(axis=1, keepdims=True)
@@ -87,7 +87,7 @@ def rare(rng, K: int, raters: int, *, rows: int = N, total: float = 20.0):
 
 
 def patients(rng, K: int, raters: int, *, size: int = 10, sharpness: float = 1.0):
-    """Groups of `size` rows whose predictions are like each other's and whose Q are the same."""
+    """Groups of `size` samples whose predictions are like each other's and whose Q are the same."""
     groups = np.repeat(np.arange(N // size), size)
     z = rng.dirichlet(np.ones(K), size=N // size)
     gamma = np.maximum(rng.standard_gamma(4.0 * z), 1e-300)
@@ -151,7 +151,7 @@ def rapid_wave(rng):
 
 
 def ten_trees(rng):
-    """Shares of the votes of ten trees, which are too sharp."""
+    """Shares of the labels of ten trees, which are too sharp."""
     u = 1.5 * rng.normal(size=(300, 3))
     return rng.multinomial(1, softmax(u)), rng.multinomial(10, softmax(u / 0.6)) / 10
 
@@ -162,7 +162,7 @@ def ten_calibrated_trees(rng):
 
 
 def rare_finding(rng, raters: int, K: int = 3, total: float = 20, varies=False, rows: int = 150):
-    """One class of 1.5 %, in every row or on average."""
+    """One class of 1.5%, in every sample or on average."""
     share = np.full(rows, 0.015)
     if varies:
         share = rng.beta(0.06, 3.94, rows).clip(1e-9)
@@ -238,7 +238,7 @@ def numbers_at_random(rng):
 
 
 def rare_and_unequal(rng, times: int = 1):
-    """135 rows of ten raters and 15 of two, a class of 1.5 %; or so many times as many."""
+    """135 samples of ten raters and 15 of two, a class of 1.5%; or so many times as many."""
     share = rng.beta(0.3, 19.7, 150 * times)
     n = np.repeat([10, 2], [135 * times, 15 * times])
     return numbers(rng, np.column_stack([share, 1 - share]), n)
@@ -251,7 +251,7 @@ def all_adjudicated(rng):
 
 
 def harder_site(rng):
-    """Two or three readers at one site, four or five at another with harder rows."""
+    """Two or three readers at one site, four or five at another with harder samples."""
     site = np.repeat([0, 1], 50)
     Q = np.concatenate([rng.dirichlet(np.full(3, a), 50) for a in (0.3, 5.0)])
     return rng.multinomial(rng.integers(2, 4, 100) + 2 * site, Q), site
@@ -265,7 +265,7 @@ def noisy_third(rng):
 
 
 def in_order(rng, adjudicated: float, at_random: float, where: bool = True):
-    """Two ordered readings, and a third in shares of the rows that differ (or agree), or of all."""
+    """Two ordered readings, and a third in shares of those that differ (or agree), or of all."""
     Q = rng.dirichlet(np.ones(3), 100)
     labels = (rng.random((100, 3, 1)) > Q[:, None].cumsum(axis=2)[:, :, :2]).sum(axis=2)
     labels = labels.astype(object)
@@ -300,9 +300,9 @@ def adjudication(runs: int) -> None:
 
 
 def naive_rejections(runs: int) -> None:
-    """The test that draws all raters of a row from z, by hand.
+    """The test that draws all raters of a sample from z, by hand.
 
-    Residual statistic, h = .1, K = 3.
+    Residual statistic, h = 0.1, K = 3.
     """
     cells = []
     for m in RATERS:
@@ -325,7 +325,7 @@ def naive_rejections(runs: int) -> None:
 
 
 def standard_errors(runs: int) -> None:
-    """Standard error of the kernel error with ten raters a row, over that with one, 500 rows."""
+    """Standard error of the kernel error of 500 samples: with ten raters over that with one."""
     totals = (1.0, 3.0, 10.0, np.inf)
     print(f"\nStandard error, ten raters over one, {runs} runs")
     print(f"{'':30}" + "".join(f"{f'α0 = {a:g}':>14}" for a in totals))
@@ -334,7 +334,7 @@ def standard_errors(runs: int) -> None:
         for total in totals:
             spread = []
             for raters in (1, 10):
-                # one model, many samples of 500 rows
+                # one model, many draws of 500 samples
                 options = {"total": total, "overconfidence": overconfidence, "random_state": 0}
                 data = make_label_histograms(500 * runs, 4, raters, **options)
                 values = [

@@ -4,22 +4,23 @@
                               [--cifar10h FILE.npz] [--votes | --aside] [--keep FILE.jsonl]
                               [--table FILE.csv]
 
-Each problem: repeated random splits into rows for training, calibration and test. A row of the
-table is a problem and a number of calibration rows; a column is a map. Shown is the mean log loss
-per label of the test rows, nats, and behind ± two standard errors of its difference from that of
-temperature scaling, paired by split. Raw probabilities are clipped at 1e-12. FILE.npz holds
-"counts" of human labels and "proba" of a trained network; a map is fitted on one drawn label a row.
+Each problem: repeated random splits into samples for training, calibration and test. A row of the
+table is a problem and a number of calibration samples; a column is a map. Shown is the mean log
+loss per label of the test samples, nats, and behind ± two standard errors of its difference from
+that of temperature scaling, paired by split. Raw probabilities are clipped at 1e-12. FILE.npz holds
+"counts" of human labels and "proba" of a trained network; a map is fitted on one drawn label a
+sample.
 
-``--votes``: six problems with 5 to 100 votes a row and two of a medical kind, by simulated readers:
-each draws from what cross-validated models say, at a temperature of 1.5 and with 3 % of guesses.
-The classifier is trained on one vote a row, all votes calibrate. ``--aside``: four problems that
-were set aside before any result was seen. FILE.jsonl keeps the loss of each split; what it holds is
-not computed again, and all of it is shown. FILE.csv gets the mean losses.
+``--votes``: six problems with 5 to 100 labels a sample and two of a medical kind, by simulated
+readers: each draws from what cross-validated models say, at a temperature of 1.5 and with 3% of
+guesses. The classifier is trained on one label a sample, all labels calibrate. ``--aside``: four
+problems that were set aside before any result was seen. FILE.jsonl keeps the loss of each split;
+what it holds is not computed again, and all of it is shown. FILE.csv gets the mean losses.
 
 Peers, where they are installed: structured vector and matrix scaling of probmetrics ("svs", "sms"),
 scikit-learn's three methods ("sigmoid", "isotonic", "sk T"), beta calibration of betacal, of more
 classes one against the rest ("beta"), and Venn–Abers predictors of venn-abers, inductive for two
-classes and pairwise for more ("VA"). A peer takes no votes: it gets a row for each of up to 20.
+classes and pairwise for more ("VA"). A peer takes no labels: it gets a row for each of up to 20.
 Then come the bounds that our maps must keep, each case that breaks one, geometric means over the
 problems, and how long a fit takes: CPU seconds with one thread of BLAS and of torch, which do not
 depend on what else the machine does.
@@ -103,7 +104,7 @@ SKLEARN = {"sigmoid": "sigmoid", "isotonic": "isotonic", "sk T": "temperature"}
 BETA = ("beta",) if BetaCalibration is not None else ()
 VENN_ABERS = ("VA",) if VennAbersCalibrator is not None else ()
 PEERS = (*PROBMETRICS, *SKLEARN, *BETA, *VENN_ABERS)
-# Votes of a row that a peer sees, classes between which it calibrates each pair, and test rows.
+# Labels of a sample that a peer sees, classes of which it calibrates each pair, and test samples.
 MOST_VOTES = 20
 MOST_PAIRED = 10
 MOST_TESTED = 5_000
@@ -122,7 +123,7 @@ CLASSIFIERS = {
 
 
 def like_covertype():
-    """Seven classes, the largest half of all rows, and labels of which 3 % are wrong."""
+    """Seven classes, the largest half of all samples, and labels of which 3% are wrong."""
     return make_classification(
         14_000,
         n_features=20,
@@ -136,7 +137,7 @@ def like_covertype():
 
 
 def hundred_classes():
-    """As many rows a class as training and calibration on some thousands leave: few."""
+    """As many samples a class as training and calibration on some thousands leave: few."""
     return make_classification(
         24_000,
         n_features=40,
@@ -247,8 +248,8 @@ def source_in_five():
     return in_groups(package_text, 5)
 
 
-# name: data, classifier, rows for training, votes a row, and whose cross-validated probabilities
-# readers draw from
+# name: data, classifier, samples for training, labels a sample, and from whose cross-validated
+# probabilities readers draw from
 VOTES = {
     "digits NB, 5": (digits, GaussianNB(var_smoothing=1e-3), 300, 5, LOGISTIC),
     "marriage LR, 5": (marriage, LOGISTIC, 500, 5, FOREST),
@@ -268,7 +269,7 @@ ASIDE = {
 
 
 def trained(model, X, y, n_train: int, seed: int):
-    """Probabilities and one-hot labels of the rows that the model was not trained on."""
+    """Probabilities and one-hot labels of the samples that the model was not trained on."""
     parts = train_test_split(X, y, train_size=n_train, stratify=y, random_state=seed)
     X_train, X_rest, y_train, y_rest = parts
     return model.fit(X_train, y_train).predict_proba(X_rest), np.eye(y.max() + 1, dtype=int)[y_rest]
@@ -288,14 +289,14 @@ def what_readers_see(name: str):
 
 
 def voted(name: str, seed: int):
-    """Probabilities and votes of the rows that the model was not trained on."""
+    """Probabilities and labels of the samples that the model was not trained on."""
     _, model, n_train, votes, _ = (VOTES | ASIDE)[name]
     X, y, Q = what_readers_see(name)
     if votes is None:
         return trained(model, X, y, n_train, seed)
     rng = np.random.default_rng(seed)
     counts = rng.multinomial(votes, Q)
-    # one vote a row, for training
+    # one label a sample, for training
     own = (Q.cumsum(axis=1) < rng.random((len(Q), 1))).sum(axis=1).clip(max=Q.shape[1] - 1)
     parts = train_test_split(np.arange(len(y)), train_size=n_train, stratify=y, random_state=seed)
     train, rest = parts
@@ -306,7 +307,7 @@ def voted(name: str, seed: int):
 
 
 def drawn(proba, counts, seed: int):
-    """One label of each row, one-hot."""
+    """One label of each sample, one-hot."""
     return proba, np.random.default_rng(seed).multinomial(1, counts / counts.sum(axis=1)[:, None])
 
 
@@ -357,7 +358,7 @@ def fitted(name: str, proba, counts, seed: int):
 
 
 def one_label_a_row(proba, counts, seed: int):
-    """Rows repeated for each vote, of which a row keeps some."""
+    """Rows repeated for each label, of which a sample keeps some."""
     if counts.sum(axis=1).max() > MOST_VOTES:
         rng = np.random.default_rng(seed)
         counts = np.array([rng.multivariate_hypergeometric(c, MOST_VOTES) for c in counts])
@@ -387,7 +388,7 @@ def one_against_rest(proba, labels):
 
 
 def losses(proba, labels, n: int, seed: int):
-    """Log loss on the test rows, raw and of each map fitted on n rows, and seconds of each fit."""
+    """Test log loss, raw and of each map fitted on n samples, and seconds of each fit."""
     rng = np.random.default_rng(seed)
     order = rng.permutation(len(proba))
     fit, test = order[:n], order[n:][:MOST_TESTED]
@@ -414,7 +415,7 @@ def losses(proba, labels, n: int, seed: int):
 
 
 def records(options) -> list[dict]:
-    """Of each problem, number of calibration rows and split what was found; new ones are kept."""
+    """What was found of each problem, calibration size and split; new ones are kept."""
     kept = {}
     if options.keep is not None and options.keep.exists():
         lines = options.keep.read_text(encoding="utf-8").splitlines()
@@ -431,7 +432,7 @@ def records(options) -> list[dict]:
                 if (name, n, seed) in kept:
                     continue
                 one = {"problem": name, "n": n, "seed": seed, "classes": proba.shape[1]}
-                # At least half of the rows are for testing.
+                # At least half of the samples are for testing.
                 if 2 * n <= len(proba):
                     one["zeros"] = float((proba < 1e-12).mean())
                     one["loss"], one["seconds"] = losses(proba, labels, n, seed)
@@ -479,7 +480,7 @@ def print_means(means: dict) -> None:
 
 
 def write_table(path: Path, cells: list) -> None:
-    """A line of each problem and number of rows."""
+    """A line of each problem and number of samples."""
     with path.open("w", newline="", encoding="utf-8") as file:
         out = csv.writer(file)
         out.writerow(["problem", "rows", "splits", *NAMES])
@@ -503,14 +504,14 @@ def main() -> None:
     threadpool_limits(1)
     torch.set_num_threads(1)
     print("problem, rows".ljust(22) + "".join(name.rjust(16) for name in NAMES))
-    # By number of rows: a list over problems of mean losses (maps,), and of median seconds.
+    # By number of samples: a list over problems of mean losses (maps,), and of median seconds.
     means = {n: [] for n in options.rows}
     times = {n: [] for n in options.rows}
     # Whether the classifier prints zeros.
     zeros = {n: [] for n in options.rows}
     classes = {n: [] for n in options.rows}
     broken = []
-    # Name, number of rows and of splits, mean losses.
+    # Name, number of samples and of splits, mean losses.
     cells_of = []
     found = records(options)
     for name, n in dict.fromkeys((one["problem"], one["n"]) for one in found):

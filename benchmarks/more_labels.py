@@ -1,26 +1,26 @@
-"""What one more label of a row is worth, replayed: when to stop, and whom to ask about first.
+"""What one more label of a sample is worth, replayed: when to stop, and whom to ask about first.
 
     python benchmarks/more_labels.py stopping|referral [--cifar10h FILE.npz]
         [--only NAME] [--draws N]
 
-"stopping": labels and decisions together, against simpler rules. Rows with many labels are
+"stopping": labels and decisions together, against simpler rules. Samples with many labels are
 replayed: `display.LabelPolicyDisplay` draws a few, and charges decisions by the others, in twenty
 replays. At each of six prices the total cost of optimal stopping is compared with that of the best
-fixed number of labels and of the best threshold of the entropy, both tuned on other rows; the 95 %
-interval of the difference is over rows. Of mixed digits five splits stand one below the other. Of
-reader studies too; ten readers read all rows of a study, and 500 other rows calibrate. FILE.npz
-holds "counts" of human labels and "proba" of a trained network: 1000 rows calibrate it, and the
-labels of the others are replayed. "spread" is a mixture of nine Dirichlet distributions around each
-prediction, whose weights maximise the likelihood of five votes a row. Then a fixed budget: the drop
-of the cost of decisions by `allocate_labels`, by the value of one label, and by entropy. Last, of
-people: what either distribution expects after two votes that differ, and how likely it says that
-five votes of a row are.
+fixed number of labels and of the best threshold of the entropy, both tuned on other samples; the
+95% interval of the difference is over samples. Of mixed digits five splits stand one below the
+other. Of reader studies too; ten readers read all samples of a study, and 500 other samples
+calibrate. FILE.npz holds "counts" of human labels and "proba" of a trained network: 1000 samples
+calibrate it, and the labels of the others are replayed. "spread" is a mixture of nine Dirichlet
+distributions around each prediction, whose weights maximise the likelihood of five labels a sample.
+Then a fixed budget: the drop of the cost of decisions by `allocate_labels`, by the value of one
+label, and by entropy. Last, of people: what either distribution expects after two labels that
+differ, and how likely it says that five labels of a sample are.
 
-"referral": which rule finds the rows where one more label gains most, of three made data sets or of
-FILE.npz. Temperature scaling and α-calibration are fitted on two labels of each row of a random
-half; the gain is measured on the other half, with all its labels. Printed: the share of the gain of
-referring every row that the first fifth captures, its mean over ten splits, ± two standard errors
-over splits (splits share rows: a lower bound of the uncertainty).
+"referral": which rule finds the samples where one more label gains most, of three simulated data
+sets or of FILE.npz. Temperature scaling and α-calibration are fitted on two labels of each sample
+of a random half; the gain is measured on the other half, with all its labels. Printed: the share of
+the gain of referring every sample that the first fifth captures, its mean over ten splits, ± two
+standard errors over splits (splits share samples: a lower bound of the uncertainty).
 """
 
 import argparse
@@ -57,14 +57,14 @@ SPREAD = np.exp(np.linspace(-4, 4, 9))
 
 
 def simulated():
-    """(labels, distribution) of rows as the distribution expects them."""
+    """(labels, distribution) of samples as the distribution expects them."""
     total = np.exp(np.random.default_rng(0).normal(0.5, 1, size=2000))
     data = make_label_histograms(2000, 3, 10, total=total, random_state=0)
     return data.counts, Dirichlet.from_mean(data.prediction, data.total)
 
 
 def digits():
-    """The same of mixed digits, ten raters a row, five splits."""
+    """The same of mixed digits, ten raters a sample, five splits."""
     counts, predicted = [], []
     for seed in range(5):
         data = load_mixed_digits(raters=3, random_state=seed)
@@ -86,7 +86,7 @@ def digits():
 
 
 def studies(row_std):
-    """The same of five reader studies, ten readers a row who differ.
+    """The same of five reader studies, ten readers a sample who differ.
 
     The larger `row_std`, the less the features tell, and the more labels are worth.
     """
@@ -103,7 +103,7 @@ def studies(row_std):
 
 
 def people(path: Path, with_spread=False):
-    """The same of CIFAR-10H, some fifty people a row; a label more or less is one of a person."""
+    """The same of CIFAR-10H, some fifty people a sample; a label is that of a person."""
     with np.load(path) as file:
         z = file["proba"] / file["proba"].sum(axis=1, keepdims=True)
         counts = file["counts"].astype(int)
@@ -169,7 +169,7 @@ def totals(name, counts, distribution, C, horizon, replays):
 
 
 def allocation(name, counts, distribution, C, replays):
-    """Drop of the cost of decisions, in percent, by BUDGET labels a row, asked for at once."""
+    """Drop of the cost of decisions, in percent, by BUDGET labels a sample, asked for at once."""
     n = len(counts)
     budget = int(BUDGET * n)
     value, doubt = second_opinion_value(distribution, C), distribution.entropy()
@@ -196,7 +196,7 @@ def allocation(name, counts, distribution, C, replays):
 
 
 def votes_to_come(name, counts, distribution):
-    """Votes against the likelier class after two that differ; log-likelihood of five of a row."""
+    """Labels against the likelier class after two that differ; log-likelihood of five."""
     rng = np.random.default_rng(0)
     two = np.array([rng.multivariate_hypergeometric(y, 2) for y in counts])
     five = np.array([rng.multivariate_hypergeometric(y, 5) for y in counts])
@@ -213,7 +213,7 @@ def votes_to_come(name, counts, distribution):
 
 
 def _first(priority, budget):
-    """One label for each of the first rows."""
+    """One label for each of the first samples."""
     m = np.zeros(len(priority), dtype=int)
     m[np.argsort(-priority, kind="stable")[:budget]] = 1
     return m
@@ -251,7 +251,7 @@ RULES = ["second_opinion_value", "entropy", "disagreement"]
 
 
 def made(seed):
-    """An overconfident prediction of rows whose concentration does not depend on their features."""
+    """An overconfident prediction of samples whose concentration no feature tells."""
     data = make_label_histograms(
         4000, n_raters=10, total=3.0, overconfidence=2.0, random_state=seed
     )

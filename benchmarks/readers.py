@@ -3,26 +3,26 @@
     python benchmarks/readers.py comparison|effects|size [--draws N]
 
 "comparison": how often a model passes for as good as one more reader, where it is not and where it
-is. 300 rows of two classes, read by R readers. A reader is right with log-odds
-1.5 − d_i + τ·e_r, the difficulty d_i and the skill e_r being standard normal; the model with
-1.5 − d_i + s. "Type I": s is where a reader disagrees with the model .05 more often than with
-another reader, the margin of `reader_comparison`. "Power": s is where both are alike. Each draw has
-new rows and new readers. "rows and readers": `reader_comparison` at .95. "rows only": the same with
-readers taken as fixed. "alt-test": `alternative_annotator_test`, whose ε is what a model at the
-margin loses by in the mean over many studies, so that both tests ask about the same model.
+is. 300 samples of two classes, read by R readers. A reader is right with log-odds 1.5 − d_i +
+τ·e_r, the difficulty d_i and the skill e_r being standard normal; the model with 1.5 − d_i + s.
+"Type I": s is where a reader disagrees with the model 0.05 more often than with another reader, the
+margin of `reader_comparison`. "Power": s is where both are alike. Each draw has new samples and new
+readers. "samples and readers": `reader_comparison` at 0.95. "samples only": the same with readers
+taken as fixed. "alt-test": `alternative_annotator_test`, whose ε is what a model at the margin
+loses by in the mean over many studies, so that both tests ask about the same model.
 
-"effects": log loss of the label of a reader on held-out rows, in nats. Rows have eight readers,
-true log-odds that features explain in part, and readers with effects N(0, .8²) on the log-odds of
-each class. 250 rows are for training, 250 for the test. Of a test row m labels are known; the next
-is asked of another reader. "blind": `AlphaCalibration` after m labels, whoever gave them. "asked":
-`ReaderEffects` around it knows who is asked, but not who spoke. "spoke": it knows both. In brackets
-standard errors of the difference from the column before.
+"effects": log loss of the label of a reader on held-out samples, in nats. Samples have eight
+readers, true log-odds that features explain in part, and readers with effects N(0, 0.8²) on the
+log-odds of each class. 250 samples are for training, 250 for the test. Of a test sample m labels
+are known; the next is asked of another reader. "blind": `AlphaCalibration` after m labels, whoever
+gave them. "asked": `ReaderEffects` around it knows who is asked, but not who spoke. "spoke": it
+knows both. In brackets standard errors of the difference from the column before.
 
-"size": how often the range of rows that `study_size` gives holds the right number. Pilots of 200
-rows and five or eight readers, as in `coverage.py`, ask how many rows eight readers need. The
-half-width wanted is the mean one of studies of 200 rows and eight readers, so that 200 is right.
-Printed: that half-width; the quotient of the pilots' forecast and it, 10 %, 50 % and 90 % points;
-the share of the pilots whose range holds 200, nominally .80, and of those whose range asks for
+"size": how often the range of samples that `study_size` gives holds the right number. Pilots of 200
+samples and five or eight readers, as in `coverage.py`, ask how many samples eight readers need. The
+half-width wanted is the mean one of studies of 200 samples and eight readers, so that 200 is right.
+Printed: that half-width; the quotient of the pilots' forecast and it, 10%, 50% and 90% points;
+the share of the pilots whose range holds 200, nominally 0.80, and of those whose range asks for
 more, and for fewer.
 """
 
@@ -65,7 +65,7 @@ def draw(n: int, R: int, tau: float, s: float, rng):
 
 
 def difference(tau: float, s: float) -> float:
-    """Δ of the population, by Gauss and Hermite's rule over rows and readers."""
+    """Δ of the population, by Gauss and Hermite's rule over samples and readers."""
     x, w = np.polynomial.hermite_e.hermegauss(61)
     w /= w.sum()
     p = expit(EASE - x[:, None] + tau * x) @ w
@@ -77,7 +77,7 @@ def difference(tau: float, s: float) -> float:
 
 
 def lead_of_readers(R: int, tau: float, s: float, studies: int = 300) -> float:
-    """Share of rows that a reader wins less the share that the model wins, over many studies."""
+    """Share of samples that a reader wins less the share that the model wins, over many studies."""
     rng = np.random.default_rng(1)
     leads = []
     for _ in range(studies):
@@ -91,7 +91,7 @@ def lead_of_readers(R: int, tau: float, s: float, studies: int = 300) -> float:
 
 
 def passes(R: int, tau: float, s: float, epsilon: float, draws: int, seed: int = 0):
-    """How often each test passes the model: rows and readers, rows only, alt-test."""
+    """How often each test passes the model: samples and readers, samples only, alt-test."""
     rng = np.random.default_rng(seed)
     passed = np.zeros((draws, 3))
     for i in range(draws):

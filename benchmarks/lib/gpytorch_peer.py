@@ -1,7 +1,7 @@
 """GPyTorch's sparse Gaussian process classifier, the peer of ours.
 
 It has the same kernel, number of inducing points and start, the same inducing points, a logistic
-likelihood with Pólya–Gamma bound, natural gradients (step .1) for q and Adam (step .05) for
+likelihood with Pólya–Gamma bound, natural gradients (step 0.1) for q and Adam (step 0.05) for
 variance, lengthscale and mean, in float32 as ours."""
 
 import time

@@ -5,18 +5,19 @@
 Six problems, written down before any result was seen; three are simulated. The classwise form was
 added after the others had been run:
 
-- diabetes: scikit-learn's diabetes, its target in five grades of as many rows each; a logistic
-  regression of 120 rows. Few rows.
-- health: health as people rate it, four grades, the worst of 1.5 %; naive Bayes of 1,000 rows.
-- marriage: marriages as women rate them, five grades, few unhappy; a forest of 1,000 rows.
-- odds: six grades by proportional odds, three raters a row; the model's cumulative logits are 1.8
-  times the true ones and .7 too high. This is the shape of the cumulative form of `OrdinalScaling`.
-- readers: two raters a row with thresholds of their own for each grade, who avoid the ends; the
+- diabetes: scikit-learn's diabetes, its target in five grades of as many samples each; a logistic
+  regression of 120 samples. Few samples.
+- health: health as people rate it, four grades, the worst of 1.5%; naive Bayes of 1,000 samples.
+- marriage: marriages as women rate them, five grades, few unhappy; a forest of 1,000 samples.
+- odds: six grades by proportional odds, three raters a sample; the model's cumulative logits are
+  1.8 times the true ones and 0.7 too high. This is the shape of the cumulative form of
+  `OrdinalScaling`.
+- readers: two raters a sample with thresholds of their own for each grade, who avoid the ends; the
   model's logits are 1.5 times those without. No common shift is right.
-- spread: one label a row of seven grades; latent noise grows with the row's mean, which the model
-  does not know.
+- spread: one label a sample of seven grades; latent noise grows with the sample's mean, which the
+  model does not know.
 
-Of a problem so many rows calibrate, and up to 5,000 others test; no map has a floor. A figure is
+Of a problem so many samples calibrate, and up to 5,000 others test; no map has a floor. A figure is
 the mean over splits: that of temperature scaling, or that of a map less it, ± two standard errors
 over splits. The score is Σ_j (F_j − 1{label ≤ j})², mean over labels.
 """
@@ -52,7 +53,7 @@ MAPS = {
 
 
 def trained(X, y, model, n_train: int, seed: int):
-    """Probabilities and one-hot labels of the rows that the model was not trained on."""
+    """Probabilities and one-hot labels of the samples that the model was not trained on."""
     parts = train_test_split(X, y, train_size=n_train, stratify=y, random_state=seed)
     X_train, X_rest, y_train, y_rest = parts
     return model.fit(X_train, y_train).predict_proba(X_rest), np.eye(y.max() + 1, dtype=int)[y_rest]
@@ -128,7 +129,7 @@ def main() -> None:
     for problem, make in PROBLEMS.items():
         data = [make(seed) for seed in range(options.splits)]
         for n in SIZES:
-            # at least half of the rows are for testing
+            # at least half of the samples are for testing
             if 2 * n > len(data[0][0]):
                 continue
             table = []

@@ -120,7 +120,7 @@ def report_costs(pool, n_resplits):
 
 
 def hoeffding_bentkus(pool, n_resplits):
-    """Samples decided by "tested, referral .3" above, three labels, with another p-value.
+    """Samples decided by "tested, referral 0.3" above, three labels, with another p-value.
 
     That of Hoeffding and Bentkus for the mean of ``(cost − c)·1{g < λ}`` on its range, by the same
     sequence of tests.

@@ -12,7 +12,7 @@ def _survey(name: str):
 
 
 def health():
-    """Health as 20 190 people rate their own: excellent, good, fair and poor, 1.5 % of them."""
+    """Health as 20 190 people rate their own: excellent, good, fair and poor, 1.5% of them."""
     table = _survey("randhie")
     named = ["hlthg", "hlthf", "hlthp"]
     y = table[named].to_numpy() @ np.arange(1, 4)
@@ -41,7 +41,7 @@ def party():
 
 
 def in_groups(load, n_groups: int):
-    """The same rows with classes k, k + n_groups, … taken together."""
+    """The same samples with classes k, k + n_groups, … taken together."""
     X, y = load()
     return X, y % n_groups
 

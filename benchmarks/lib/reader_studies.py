@@ -16,10 +16,10 @@ def softmax(u):
 
 
 def study(design, n: int, R: int, s: float, rng, sure: float = SURE):
-    """Annotations, and the probabilities of a model that knows rows but no readers.
+    """Annotations, and the probabilities of a model that knows samples but no readers.
 
-    Rows have true log-odds N(COMMON, 1), readers tilts N(0, s²) of the log-odds of each class. The
-    model is `sure` times too sure.
+    Samples have true log-odds N(COMMON, 1), readers tilts N(0, s²) of the log-odds of each class.
+    The model is `sure` times overconfident.
     """
     u = COMMON + rng.normal(size=(n, K))
     read = design(n, R, rng)
@@ -36,50 +36,50 @@ def study(design, n: int, R: int, s: float, rng, sure: float = SURE):
 
 
 def crossed(n: int, R: int, rng):
-    """Each reader reads each row."""
+    """Each reader reads each sample."""
     return np.ones((n, R), dtype=bool)
 
 
 def some(n: int, R: int, rng, m: int = 3):
-    """m readers a row, at random."""
+    """m readers a sample, at random."""
     return rng.random((n, R)).argsort(axis=1).argsort(axis=1) < m
 
 
 def unequal(n: int, R: int, rng, m: int = 3):
-    """m readers a row; the first readers read far more than the last."""
+    """m readers a sample; the first readers read far more than the last."""
     keys = rng.random((n, R)) ** np.linspace(0.2, 2, R)
     return keys.argsort(axis=1).argsort(axis=1) >= R - m
 
 
 def heavy(n: int, R: int, rng, m: int = 2):
-    """m readers a row; the first two are drawn eight times as readily as any other."""
+    """m readers a sample; the first two are drawn eight times as readily as any other."""
     keys = rng.gumbel(size=(n, R))
     keys[:, :2] += np.log(8)
     return keys.argsort(axis=1).argsort(axis=1) >= R - m
 
 
 def split_plot(n: int, R: int, rng, m: int = 4):
-    """Teams of m readers, each with rows of its own."""
+    """Teams of m readers, each with samples of its own."""
     team = np.arange(n) % (R // m)
     return team[:, None] == np.arange(R) // m
 
 
 def nested(n: int, R: int, rng):
-    """One reader a row: nobody disagrees."""
+    """One reader a sample: nobody disagrees."""
     return rng.integers(0, R, n)[:, None] == np.arange(R)
 
 
 def two(n: int, R: int, rng):
-    """Two readers a row, at random."""
+    """Two readers a sample, at random."""
     return some(n, R, rng, m=2)
 
 
 def crowd(n: int, R: int, rng):
-    """Three readers a row, nobody twice."""
+    """Three readers a sample, nobody twice."""
     return np.repeat(np.arange(n), 3)[None, :] == np.arange(n)[:, None]
 
 
-# who reads what, rows, readers, their spread s
+# who reads what, samples, readers, their spread s
 DESIGNS = [
     (crossed, 200, 3, 0.3),
     (crossed, 200, 3, 0.8),

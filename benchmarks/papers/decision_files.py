@@ -13,10 +13,11 @@ frequencies of the classes twice.
 Criteria are NLL; the calibration error of the top label and the direct loss by the method of the
 paper, ``grid="paper"``; and the direct loss with the candidates of this package ("direct, ours").
 
-Rows are split --splits times: a share of --test is for testing, the rest calibrates. Printed are
-the mean cost of a row and its standard deviation over splits, as in the paper, and the share of it
-that the model expects by its own account; then the difference to NLL of the same map in pairs, with
-a 95 % interval over splits. Splits share rows, so that the interval is too narrow for new data."""
+Samples are split --splits times: a share of --test is for testing, the rest calibrates. Printed are
+the mean cost of a sample and its standard deviation over splits, as in the paper, and the share of
+it that the model expects by its own account; then the difference to NLL of the same map in pairs,
+with a 95% interval over splits. Splits share samples, so that the interval is too narrow for new
+data."""
 
 import argparse
 import warnings
@@ -49,7 +50,7 @@ CRITERIA = {
 def made(shape: str):
     """Probabilities, labels, costs.
 
-    By Bayes' rule logits would be log(shares) + 2.5·x, where x is what a row shows."""
+    By Bayes' rule logits would be log(shares) + 2.5·x, where x is what a sample shows."""
     shares, costs, n = SHAPES[shape]
     rng = np.random.default_rng(0)
     labels = rng.choice(len(shares), size=n, p=shares)
@@ -65,7 +66,7 @@ def read(path: Path) -> np.ndarray:
 
 
 def one_split(proba, labels, costs, train, test) -> dict:
-    """(Risk of the test rows, what the model expects) by map and criterion."""
+    """(Risk of the test samples, what the model expects) by map and criterion."""
 
     def judged(z):
         decided = bayes_decision(z, costs)

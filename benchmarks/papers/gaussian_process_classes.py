@@ -3,20 +3,20 @@
     python benchmarks/papers/gaussian_process_classes.py [--seeds 3] [--data digits wine ...]
 
 Held-out log loss, share of held-out labels that are predicted, and seconds of processor time for
-fit and prediction, means over splits. Columns of X are standardised by the training rows.
+fit and prediction, means over splits. Columns of X are standardised by the training samples.
 
 digits     300 of 1,797 images of 8 × 8, ten classes
 iris       75 of 150 flowers, three classes
 wine       90 of 178 wines, three classes
 diabetes   300 of 442 patients, five classes: fifths of the progression, noisy and in order
 mixed      400 of 1,350 digits, half of them mixed in pairs, ten classes (`load_mixed_digits`)
-raters     300 of 2,000 simulated rows, four classes, two to six labels a row
-hypercube  400 of 2,000 simulated rows, six classes of two clusters each, a label in ten wrong
-letters    600 of 2,000 simulated rows, 26 classes in eight dimensions
+raters     300 of 2,000 simulated samples, four classes, two to six labels a sample
+hypercube  400 of 2,000 simulated samples, six classes of two clusters each, a label in ten wrong
+letters    600 of 2,000 simulated samples, 26 classes in eight dimensions
 
 The peer is the model of GPyTorch's tutorial: exact, one kernel and mean a class, noise learnt, 50
-steps of Adam (.1), probabilities from 256 draws. It takes one label a row: rows with several are
-repeated. Ours has 500 inducing points, that is all rows but of letters."""
+steps of Adam (0.1), probabilities from 256 draws. It takes one label a sample: samples with several
+are repeated. Ours has 500 inducing points, that is all samples but of letters."""
 
 import argparse
 import time
@@ -51,7 +51,7 @@ def diabetes():
 
 
 def mixed():
-    """All three parts, one label a row."""
+    """All three parts, one label a sample."""
     data = load_mixed_digits(raters=1)
     X = np.concatenate([data.X_train, data.X_validation, data.X_test])
     proba = np.concatenate([data.proba_train, data.proba_validation, data.proba_test])
@@ -76,7 +76,7 @@ def letters():
     return make_blobs(2000, 8, centers=26, cluster_std=4.0, random_state=0)
 
 
-# rows for training, X and y
+# samples for training, X and y
 DATA = {
     "digits": (300, lambda: load_digits(return_X_y=True)),
     "iris": (75, lambda: load_iris(return_X_y=True)),
@@ -104,12 +104,12 @@ class Dirichlet(gpytorch.models.ExactGP):
         )
 
     def forward(self, x):
-        """The prior at some rows."""
+        """The prior at some samples."""
         return gpytorch.distributions.MultivariateNormal(self.mean_module(x), self.covar_module(x))
 
 
 def of_gpytorch(X, counts, X_test):
-    """Class probabilities of test rows."""
+    """Class probabilities of test samples."""
     torch.manual_seed(0)
     row, label = counts.nonzero()
     times = counts[row, label]

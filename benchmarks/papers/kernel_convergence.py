@@ -1,23 +1,23 @@
-"""Figure 2 of P2 at the size of the paper, 16,384 rows, and how fast its estimates converge.
+"""Figure 2 of P2 at the size of the paper, 16,384 samples, and how fast its estimates converge.
 
     python benchmarks/papers/kernel_convergence.py [--draws 100]
 
-Fig. 2a. Points are uniform on the simplex and sharpened with the temperature .6, labels are drawn
+Fig. 2a. Points are uniform on the simplex and sharpened with the temperature 0.6, labels are drawn
 from them, and sharpened once more they are the predictions. The squared canonical error is
-estimated at 250 fixed predictions z, where E[y|z] is known, from rows drawn anew --draws times:
-time and memory grow with the rows, not with their square. Bins look at the rows themselves. The
-bandwidth is that of `loo_bandwidth` for the first draw, which looks at 5,000 rows at most.
+estimated at 250 fixed predictions z, where E[y|z] is known, from samples drawn anew --draws times:
+time and memory grow with the samples, not with their square. Bins look at the samples themselves.
+The bandwidth is that of `loo_bandwidth` for the first draw, which looks at 5,000 samples at most.
 
-The top label, whose L1 and L2 errors Appendix E of the paper has, from the same rows. Its
-bandwidth is found in the same way, and the truth is that of narrow bins of 4,000,000 rows.
+The top label, whose L1 and L2 errors Appendix E of the paper has, from the same samples. Its
+bandwidth is found in the same way, and the truth is that of narrow bins of 4,000,000 samples.
 
-Fig. 2b. The sharpness of two classes at one fixed prediction, .17, with the bandwidth .5, as the
-ratio of U-statistics and with its correction, from rows drawn 2²⁵/n times, from a million to 2,048:
-the bias is the smaller the more rows there are, and so is its noise. The truth is the limit of
-both, by quadrature.
+Fig. 2b. The sharpness of two classes at one fixed prediction, 0.17, with the bandwidth 0.5, as the
+ratio of U-statistics and with its correction, from samples drawn 2²⁵/n times, from a million to
+2,048: the bias is the smaller the more samples there are, and so is its noise. The truth is the
+limit of both, by quadrature.
 
-Printed are means and half of their 90 % interval. The last line of a table is the rate: by which
-power of the rows the root mean squared distance to the truth changes, and in Fig. 2b also the
+Printed are means and half of their 90% interval. The last line of a table is the rate: by which
+power of the samples the root mean squared distance to the truth changes, and in Fig. 2b also the
 bias, where that stands out from noise."""
 
 import argparse
@@ -56,9 +56,10 @@ def problem(n: int, n_classes: int, rng):
 
 
 def errors_at(points, z, y, h: float):
-    """(Published, residual) squared errors at each of the points (m, K), from rows z and y (n, K).
+    """(Published, residual) squared errors at each of the points (m, K), from samples z and y (n,
+    K).
 
-    Rows are no points, so that none is left out."""
+    Samples are no points, so that none is left out."""
     n, n_classes = z.shape
     e = y - z
     log_norm = gammaln(1 / h + n_classes) - gammaln(z / h + 1).sum(axis=1)
@@ -74,7 +75,7 @@ def errors_at(points, z, y, h: float):
         total = k.sum(axis=1, keepdims=True)
         r = (y[star[:, 0]] + f * (k @ y)) / (1 + f * total)  # Eq. (3)
         published = ((r - x) ** 2).sum(axis=1)  # Eq. (9), p = 2
-        # the residual in place of the label, and pairs of rows as in Eq. (7)
+        # the residual in place of the label, and pairs of samples as in Eq. (7)
         a, squares = k @ e, (k**2).sum(axis=1, keepdims=True)
         pairs = 2 * e[star[:, 0]] * a + f * (a**2 - k**2 @ e**2)
         pairs /= 2 * total + f * (total**2 - squares)
@@ -83,7 +84,7 @@ def errors_at(points, z, y, h: float):
 
 
 def check_errors() -> None:
-    """Every row as a point, with the others as rows: the estimates of the package."""
+    """Every sample as a point, with the others around it: the estimates of the package."""
     rng = np.random.default_rng(1)
     q, z = problem(40, 3, rng)
     y, h = rng.multinomial(1, q), 0.1
@@ -181,7 +182,7 @@ def sharpness(k, y):
 
 
 def check_sharpness() -> None:
-    """At every row, with the others as rows and for both classes: those of the package."""
+    """At every sample, with the others around it and for both classes: those of the package."""
     rng = np.random.default_rng(1)
     q = rng.random(30)
     z, y = prediction(q), rng.random(30) < q
@@ -238,7 +239,7 @@ def rate(n, error) -> float:
 
 
 def table(names, values, truth, bandwidths) -> None:
-    """Means of values (sizes, draws, columns) with half of their 90 % interval, and rates."""
+    """Means of values (sizes, draws, columns) with half of their 90% interval, and rates."""
     print(f"{'rows':>7}{'bandwidth':>11}" + "".join(f"{name:>21}" for name in names))
     reach = 1.645 * values.std(axis=1, ddof=1) / np.sqrt(values.shape[1])
     for i, n in enumerate(SIZES):

@@ -86,7 +86,7 @@ said = {"Raw": [net.predict_proba(X) for X in parts]}
 for name, ensemble in ensembles.items():
     # the network is frozen: only the draws are decided
     ensemble.fit(data.X_validation, np.arange(len(data.X_validation)) % 10)
-    # draws stand behind the samples, so that one can take rows of them
+    # draws stand behind the samples, so that one can take some of these
     said[name] = [np.moveaxis(ensemble.sample_proba(X), 0, 1) for X in parts]
 
 # The calibrators.

@@ -4,16 +4,17 @@
     PREDICTIONS=cifar10h.npz python benchmarks/papers/one_label.py --human
 
 The cells of the paper are private. Here the 1,797 digits of scikit-learn are split anew for each
-seed, 60 % to train, 20 % to calibrate and 20 % to test, and mixed in pairs within each part, so
-that raters disagree. Training rows have --labels labels; a network learns from one of them, drawn
-at random, or from all. Calibration rows have two, test rows ten.
+seed, 60% to train, 20% to calibrate and 20% to test, and mixed in pairs within each part, so that
+raters disagree. Training samples have --labels labels; a network learns from one of them, drawn at
+random, or from all. Calibration samples have two, test samples ten.
 
 With --human it is CIFAR-10H, of which PREDICTIONS holds counts and class probabilities of a
 network. There are no images to train on: what learns from one label or from all, some 51, is a map
 of log-probabilities, on 250 or on half of the images. The other half tests.
 
-Printed are means over seeds, and the mean of the differences all − one with its 95 % interval
-(Nadeau and Bengio, for splits that share rows). Accuracy is better when large, all else when small.
+Printed are means over seeds, and the mean of the differences all − one with its 95% interval
+(Nadeau and Bengio, for splits that share samples). Accuracy is better when large, all else when
+small.
 """
 
 import argparse
@@ -46,7 +47,7 @@ MAPS = {"ts": TemperatureScaling, "vs": VectorScaling, "ms": MatrixScaling}
 
 
 def digits(seed: int, n_labels: int, epochs: int):
-    """Distributions of the test rows by (method, "one" or "all"), and the labels of these rows."""
+    """Distributions of the test samples by (method, "one" or "all"), and their labels."""
     X, y = load_digits(return_X_y=True)
     X = (X / 16).astype(np.float32)
     X, X_test, y, y_test = train_test_split(X, y, test_size=0.2, stratify=y, random_state=seed)
@@ -78,7 +79,7 @@ def human(seed: int, z: np.ndarray, counts: np.ndarray):
     for n in (250, len(fit)):
         for labels, y in (("one", drawn), ("all", counts[fit])):
             for name, scaling in MAPS.items():
-                # few images may lack a class in their one label: a row of each comes first
+                # few images may lack a class in their one label: a sample of each comes first
                 first = np.unique(drawn.argmax(axis=1), return_index=True)[1]
                 rows = np.concatenate([first, np.setdiff1d(np.arange(len(fit)), first)])[:n]
                 model = scaling("proba").fit(z[fit][rows], y[rows])
@@ -95,7 +96,7 @@ def main() -> None:
     parser.add_argument("--human", action="store_true")
     options = parser.parse_args()
     torch.set_num_threads(1)
-    # of few calibration rows, and of overconfident probabilities
+    # of few calibration samples, and of overconfident probabilities
     warnings.simplefilter("ignore")
     if options.human:
         source, counts, z = cifar10h()

