@@ -79,12 +79,12 @@ def _tail(a: Floats, q: Floats) -> tuple[Floats, Floats]:
     """
     A = a + _DIRECT
     B = A + q
-    psi = np.log1p(q / A) + _digamma_rest(B) - _digamma_rest(A)
+    psi = np.log1p(q / A) + digamma_minus_log(B) - digamma_minus_log(A)
     trigamma = q / (A * B) + _trigamma_rest(A) - _trigamma_rest(B)
     return a * psi - q, a * psi - a**2 * trigamma
 
 
-def _digamma_rest(t: Floats) -> Floats:
+def digamma_minus_log(t: Floats) -> Floats:
     """ψ(t) − log t for t ≥ 32."""
     s = 1 / (t * t)
     return -1 / (2 * t) - s * (1 / 12 - s * (1 / 120 - s * (1 / 252 - s / 240)))

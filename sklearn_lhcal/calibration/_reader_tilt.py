@@ -54,25 +54,21 @@ class Ratings(NamedTuple):
         return np.repeat(np.arange(len(self.weight)), np.diff(self.indptr))
 
     def blocks(self) -> Iterator["Ratings"]:
-        """Some samples at a time, all with labels: what is made of them stays small."""
-        n = np.diff(self.indptr)
-        rated = np.flatnonzero(n)
-        T = np.concatenate([[0], np.cumsum(n[rated])])
-        most = max(1, _BLOCK // (self.Q.shape[0] * self.Q.shape[2]))
-        start = 0
-        while start < len(rated):
-            stop = max(start + 1, int(np.searchsorted(T, T[start] + most, side="right")) - 1)
-            rows = rated[start:stop]
-            ratings = slice(self.indptr[rows[0]], self.indptr[rows[-1] + 1])
+        """Some samples at a time: what is made of them stays small."""
+        most = int(np.diff(self.indptr).max())
+        step = max(1, _BLOCK // (self.Q.shape[0] * self.Q.shape[2] * most))
+        for start in range(0, len(self.weight), step):
+            rows = slice(start, start + step)
+            indptr = self.indptr[start : start + step + 1]
+            ratings = slice(indptr[0], indptr[-1])
             yield self._replace(
                 Q=self.Q[:, rows],
                 log_w=self.log_w[:, rows],
-                indptr=T[start : stop + 1] - T[start],
+                indptr=indptr - indptr[0],
                 reader=self.reader[ratings],
                 label=self.label[ratings],
                 weight=self.weight[rows],
             )
-            start = stop
 
 
 def tilted(Q: Floats, b: Floats) -> Floats:

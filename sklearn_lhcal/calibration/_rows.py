@@ -143,10 +143,7 @@ class CalibrationRows:
 
     def take(self, index) -> "CalibrationRows":
         """Some of the samples."""
-        if isinstance(index, slice):
-            index = np.arange(len(self))[index]
-        elif np.asarray(index).dtype == bool:
-            index = np.flatnonzero(index)
+        index = np.arange(len(self))[index]
         shared = ("model", "classes", "known")
         per_row = [f.name for f in fields(self) if f.name not in shared]
         values = {name: getattr(self, name) for name in per_row}
@@ -232,7 +229,4 @@ class CalibrationRows:
 
 def _in_order(u: Floats, model, classes: NDArray) -> Floats:
     """Columns of a fitted model's outputs in the order of the classes."""
-    columns = own_columns(model, classes)
-    if np.array_equal(columns, np.arange(u.shape[1])):
-        return u
-    return u[:, columns]
+    return u[:, own_columns(model, classes)]

@@ -262,21 +262,9 @@ class Distribution(ABC):
         z = self.mean()
         return 2 * np.maximum(z * (1 - z) - self.variance(), 0.0)
 
-    def _changes(self, p: Floats) -> tuple[NDArray, NDArray, NDArray]:
-        """How far one label, k with probability p_k, moves the mean: d(k) = E[z | k] − E[z].
-
-        Σ_k p_k d(k) of shape (n, K); Σ_k p_k d_k(k) and Σ_k p_k ‖d(k)‖², both of shape (n,).
-        """
-        z = self.mean()
-        move = np.zeros_like(z)
-        own = np.zeros_like(z[:, 0])
-        squares = np.zeros_like(own)
-        for k in range(z.shape[1]):
-            d = self.mean_after(k) - z
-            move += p[:, [k]] * d
-            own += p[:, k] * d[:, k]
-            squares += p[:, k] * (d * d).sum(axis=1)
-        return move, own, squares
+    def _move(self, k: int) -> Floats:
+        """How far one label of class k moves the mean, E[z | k] − E[z], shape (n, K)."""
+        return self._mean_after(k) - self.mean()
 
     def _least_cost_after(self, C: Floats) -> Floats:
         """Σ_k E[z_k] min_d E[z | k]ᵀC_d: the cost to expect after one label, shape (n,).
@@ -368,10 +356,6 @@ class PointMass(Distribution):
 
     def _mean_after(self, k):
         return self._z
-
-    def _changes(self, p):
-        nothing = np.zeros_like(self._z)
-        return nothing, nothing[:, 0], nothing[:, 0]
 
     def _least_cost_after(self, C):
         return costs_of_decisions(self._z, C).min(axis=1)

@@ -9,6 +9,7 @@ from scipy.special import betainc, betaincinv, digamma, expit, zeta
 from .._utils.arrays import Floats
 from .._utils.checks import as_floats
 from .._utils.names import column_names
+from .._utils.rising import digamma_minus_log
 from .._utils.simplex import check_proba, in_columns, log, softmax
 from .._utils.types import ArrayLike
 from ._arrays import bisect, by_blocks, costs_of_decisions, cross_moment, frozen, tails
@@ -127,12 +128,11 @@ class Dirichlet(Distribution):
         z[:, k] += self._label_share[:, 0]
         return z
 
-    def _changes(self, p):
-        """d(k) = s(e_k − z), and Σ_k p_k ‖e_k − z‖² = Σ_k p_k(1 − z_k)² + (1 − p_k)z_k²."""
-        s, z = self._label_share, self._z
-        own = p * (1 - z)
-        squares = (own * (1 - z) + (1 - p) * z**2).sum(axis=1)
-        return s * (p - z), s[:, 0] * own.sum(axis=1), s[:, 0] ** 2 * squares
+    def _move(self, k):
+        # s(e_k − z), exact however small s is
+        move = -self._label_share * self._z
+        move[:, k] = self._label_share[:, 0] * (1 - self._z[:, k])
+        return move
 
     def _least_cost_after(self, C):
         """E[z | k]ᵀC_d = (1 − s) zᵀC_d + s C_kd = s (b_d + C_kd) with b_d = (1/s − 1) zᵀC_d."""
@@ -248,9 +248,9 @@ def _digamma1p(x):
 
 
 def _digamma_minus_log(x):
-    """ψ(1+x) − log x for x > 0: 1/(2x) − 1/(12x²) + …, exact where both logarithms are large."""
-    large = np.maximum(x, 20.0)
-    s = 1 / large**2
-    tail = s * (1 / 12 - s * (1 / 120 - s * (1 / 252 - s * (1 / 240 - s / 132))))
-    small = np.minimum(x, 20.0)
-    return np.where(x < 20, digamma(1 + small) - np.log(small), 0.5 / large - tail)
+    """ψ(1+x) − log x for x > 0: 1/x + ψ(x) − log x, exact where both logarithms are large."""
+    large = np.maximum(x, 32.0)
+    small = np.minimum(x, 32.0)
+    return np.where(
+        x < 32, digamma(1 + small) - np.log(small), 1 / large + digamma_minus_log(large)
+    )

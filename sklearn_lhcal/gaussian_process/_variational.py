@@ -24,8 +24,6 @@ from ._kernels import Kernel
 _BLOCK = 2**18
 # What is added to the diagonal of K_mm, in units of the kernel's variance.
 JITTER = 1e-6
-# Parts in which products with triangular or symmetric results are made.
-_PARTS = 4
 # That of the normal prior of c0.
 MEAN_VARIANCE = 100.0
 # Polishing ends where a step smaller than this would lower the bound.
@@ -111,7 +109,7 @@ class Features:
 
     def at(self, rows) -> Block:
         """Φ of some samples."""
-        phi = lower_times(self.whitener, self.kernel(self.Z, self.X[rows]))
+        phi = self.whitener @ self.kernel(self.Z, self.X[rows])
         rest = self.kernel.variance - (phi**2).sum(0)
         phi = torch.cat([narrow(phi, self.dtype), phi.new_ones(1, len(rest), dtype=self.dtype)])
         return Block(rows, phi, rest.clamp_min(0))
@@ -127,20 +125,6 @@ def narrow(a: Tensor, dtype) -> Tensor:
     In float32 tiny values become 0: their products would be denormal numbers, which are slow.
     """
     return a if dtype == torch.float64 else hardshrink(a, 1e-18).to(dtype)
-
-
-def parts(m: int) -> list[slice]:
-    """Consecutive parts of m samples."""
-    step = -(-m // _PARTS)
-    return [slice(i, min(i + step, m)) for i in range(0, m, step)]
-
-
-def lower_times(a: Tensor, b: Tensor) -> Tensor:
-    """a @ b for a lower triangle a: part by part, without most of the zeros."""
-    product = torch.empty_like(b)
-    for part in parts(len(a)):
-        torch.mm(a[part, : part.stop], b[: part.stop], out=product[part])
-    return product
 
 
 def diagonal(like: Tensor, last: float) -> Tensor:
@@ -168,7 +152,7 @@ def moments(latent: Latent, block: Block) -> tuple[Tensor, Tensor]:
     """Mean Φᵀμ and variance k(x, x) − ΦᵀJΦ + ‖RΦ‖² of g at a block, both of shape (C, samples)."""
     phi = block.phi
     mean = latent.mu.to(phi.dtype) @ phi
-    var = [lower_times(R, phi).square_().sum(0) for R in narrow(latent.R, phi.dtype)]
+    var = [(R @ phi).square_().sum(0) for R in narrow(latent.R, phi.dtype)]
     return mean.double(), (block.rest + torch.stack(var).double()).clamp_min(1e-12)
 
 
@@ -188,7 +172,7 @@ class Sums(NamedTuple):
         sums._add(block.phi, local)
         for block, local in blocks:
             sums._add(block.phi, local)
-        return sums._replace(gram=sums.gram.tril() + sums.gram.tril(-1).mT)
+        return sums
 
     @classmethod
     def zeros(cls, n_latents: int, m: int, like: Tensor) -> "Sums":
@@ -197,11 +181,9 @@ class Sums(NamedTuple):
         return cls(*(like.new_zeros(shape, dtype=torch.float64) for shape in shapes))
 
     def _add(self, phi: Tensor, local: Local) -> None:
-        """Add a block of samples, in place; of symmetric matrices the parts below the diagonal."""
+        """Add a block of samples, in place."""
         for gram, theta in zip(self.gram, local.theta.to(phi.dtype), strict=True):
-            scaled = phi * theta
-            for part in parts(len(phi)):
-                gram[part, : part.stop] += scaled[part] @ phi[: part.stop].T
+            gram += (phi * theta) @ phi.T
         self.kappa.add_(local.kappa.to(phi.dtype) @ phi.T)
         self.constant.add_(local.constant.sum(1))
 

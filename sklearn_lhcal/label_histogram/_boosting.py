@@ -30,7 +30,7 @@ class MultinomialObjective:
     numbers of a block of samples are there in float64.
     """
 
-    def __init__(self, counts: NDArray, weight: Floats | None, prior: Floats, scale: float) -> None:
+    def __init__(self, counts: NDArray, weight: Floats, prior: Floats, scale: float) -> None:
         self.counts: Any = counts
         self.weight: Any = weight
         self.prior = prior
@@ -45,9 +45,7 @@ class MultinomialObjective:
         gradient, curvature = np.empty((2, *f.shape), dtype=np.float32)
         first = self.counts.shape[1] - f.shape[1]
         for rows in row_blocks(*self.counts.shape):
-            c = self.counts[rows].astype(np.float64)
-            if self.weight is not None:
-                c *= self.weight[rows, None]
+            c = self.weight[rows, None] * self.counts[rows]
             n = c.sum(axis=1, keepdims=True)
             p = class_shares(self.prior + f[rows])
             gradient[rows] = (n * p - c)[:, first:]
@@ -91,7 +89,9 @@ class BoostedTrees(ClassifierMixin, BaseEstimator):
                 )
         labels = read_labels(y).for_fit()
         counts = labels.counts
-        total = _column_sums(counts, sample_weight)
+        weight = np.ones(len(counts)) if sample_weight is None else sample_weight
+        # without a copy of the counts in float64
+        total = np.einsum("n,nk->k", weight, counts)
         seen = total > 0
         if seen.sum() < 2:
             raise ValueError("y has labels of one class only; boosting needs two classes or more.")
@@ -102,7 +102,7 @@ class BoostedTrees(ClassifierMixin, BaseEstimator):
         K = len(prior)
         if K == 2:
             prior = prior[1:] - prior[:1]
-        objective = MultinomialObjective(counts, sample_weight, prior, self._curvature_scale(K))
+        objective = MultinomialObjective(counts, weight, prior, self._curvature_scale(K))
         model = self._model(objective, K).fit(X, np.zeros(len(counts), np.float32), **fit_params)
         # the objective stays with the model
         objective.forget()
@@ -162,13 +162,6 @@ class BoostedByXGBoost(BoostedTrees):
 
     def _margins(self, X) -> NDArray:
         return self.model_.predict(X, output_margin=True)
-
-
-def _column_sums(counts: NDArray, weight: Floats | None) -> Floats:
-    """Sums over the samples, shape (K,), without a copy of the counts in float64."""
-    if weight is None:
-        return counts.sum(axis=0, dtype=np.float64)
-    return np.einsum("n,nk->k", weight, counts)
 
 
 def boosted(estimator):

@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 from .._rows import PredictionLike, Rows
 from .._utils.arrays import Floats
 from .._utils.bins import Bins
-from .._utils.distances import Distance
+from .._utils.distances import Distance, placed
+from .._utils.simplex import row_sum
 from .._utils.tags import LossOverBins, MeanOfTerms, metric
 from .._utils.types import BinsLike, Groups, LabelsLike, Strategy, Weights
 from ._binned import Binned, BinSums, Correction, correction_of
@@ -110,34 +111,26 @@ def _class_of(sums: BinSums, **options) -> float:
 
 
 @np.errstate(under="ignore")
-def posterior_losses(rows: Rows) -> NDArray:
-    """Σ_k y_k(y_k−1)/(n(n−1)) − 2 Σ_kl y_k(y_l−δ_kl) z'_l(k)/(n(n−1)) + Σ_k (y_k/n)‖z'(k)‖²."""
-    mu, n = rows.mu, rows.n
-    z = rows.distribution.mean()
-    move, own, squares = rows.distribution._changes(mu)
-    # the pairs of labels in the first sum, those in the second, and the third sum
-    agreeing = (mu * mu).sum(axis=1) - 1 / n
-    predicted = (mu * (z + move)).sum(axis=1) - ((mu * z).sum(axis=1) + own) / n
-    size = (z * (z + 2 * move)).sum(axis=1) + squares
-    return (1 + 1 / (n - 1)) * (agreeing - 2 * predicted) + size
+def posterior_losses(rows: Rows, B: Floats | None = None) -> NDArray:
+    """‖Q − z'(Y)‖² of each sample, without bias, where z'(k) = E[z | k]; with classes at points B.
 
-
-def _posterior_losses_at(rows: Rows, B: Floats) -> NDArray:
-    """The same with classes at points B: ‖BᵀQ − Bᵀz'(Y)‖²."""
+    ``‖Q‖² + Σ_k μ̂_k (‖z'(k)‖² − 2 ⟨Q, z'(k)⟩)``, in which Q stands for labels beside that of k.
+    """
     mu, n = rows.mu, rows.n
-    x = mu @ B
-    # of two labels: their product; that of one and the posterior after the other; its square
-    loss = (1 + 1 / (n - 1)) * (x**2).sum(axis=1) - mu @ (B**2).sum(axis=1) / (n - 1)
-    for k, point in enumerate(B):
-        p = rows.distribution.mean_after(k) @ B
-        others = (1 + 1 / (n - 1)) * (x * p).sum(axis=1) - p @ point / (n - 1)
-        loss += mu[:, k] * ((p**2).sum(axis=1) - 2 * others)
+    x, s, _ = placed(mu, mu, B)
+    loss = row_sum(x**2) - row_sum(s) / (n - 1)
+    points = np.eye(mu.shape[1]) if B is None else B
+    for k, point in enumerate(points):
+        p = rows.distribution._mean_after(k)
+        if B is not None:
+            p = p @ B
+        others = (1 + 1 / (n - 1)) * row_sum(x * p) - p @ point / (n - 1)
+        loss += mu[:, k] * (row_sum(p**2) - 2 * others)
     return loss
 
 
 def _posterior_terms(rows: Rows, *, distance: Distance):
-    B = points_of(rows, distance)
-    return mean_of(posterior_losses if B is None else partial(_posterior_losses_at, B=B))(rows)
+    return mean_of(partial(posterior_losses, B=points_of(rows, distance)))(rows)
 
 
 _of_pairs = partial(MeanOfTerms, greater_is_better=False, least_raters=2, takes_distribution=True)

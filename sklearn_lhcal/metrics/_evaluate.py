@@ -128,10 +128,7 @@ def mean_of(losses: Callable[[Rows], Floats]) -> Callable:
 
 def weighted(rows: Rows, losses: Floats) -> tuple[NDArray, NDArray]:
     """Terms of the weighted mean of one loss a sample."""
-    w = rows.weight
-    if rows.w is None:
-        return losses, w
-    return w * losses, w
+    return rows.weight * losses, rows.weight
 
 
 def undefined(name: str, least_raters: int) -> float:

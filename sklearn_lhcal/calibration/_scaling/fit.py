@@ -85,9 +85,7 @@ def as_read(rows: CalibrationRows, floor) -> CalibrationRows:
 
 def rows_for_fit(rows: CalibrationRows, floor: str | None) -> CalibrationRows:
     """Samples of positive weight, as a map with this floor reads them."""
-    kept = rows.weight > 0
-    rows = replace(as_read(rows, floor), X=None)
-    return rows if kept.all() else rows.take(kept)
+    return replace(as_read(rows, floor), X=None).take(rows.weight > 0)
 
 
 def floor_probabilities(floor: str | None, rows: CalibrationRows) -> Floats | None:
