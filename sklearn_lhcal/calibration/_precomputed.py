@@ -162,19 +162,12 @@ class PrecomputedClassifier(DistributionClassifierMixin, ClassifierMixin, BaseEs
         """The distribution that X is, or a point mass at the probabilities that it holds."""
         check_is_fitted(self, "classes_")
         if not isinstance(X, Distribution):
-            return self._point(X).with_classes(self.classes_)
+            return PointMass.of_checked(self.predict_proba(X)).with_classes(self.classes_)
         if X.classes is not None:
             return X.in_order(self.classes_)
         if self._names is not None:
             check_by_position(self._names, "X at fit", "X", "X")
         return X.with_classes(self.classes_)
-
-    def _point(self, X) -> PointMass:
-        z = self.predict_proba(X)
-        if self.response == "logits":
-            return PointMass.keeping(z)
-        # it may be the caller's own memory
-        return PointMass.of_checked(z)
 
     def predict_log_proba(self, X: Samples) -> Floats:
         """Logarithms of the class probabilities.

@@ -185,7 +185,7 @@ class CalibrationRows:
     def whole(self) -> Distribution:
         """What is predicted, as a distribution; logits are those of a point mass."""
         if self.prediction is None:
-            return PointMass.keeping(np.exp(self.log_proba))
+            return PointMass.of_checked(np.exp(self.log_proba))
         return self.prediction
 
     @property

@@ -5,6 +5,7 @@ from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.spatial import cKDTree
 
 from .._rows import PredictionLike, Rows, class_column, class_names, read_rows
 from .._utils.checks import as_names, checked
@@ -262,13 +263,7 @@ def _kernel(points, z, mu, w, h: float) -> NDArray:
 
 def _bins(z, mu, w, B: int) -> tuple[NDArray, NDArray, NDArray]:
     """Centres of the triangular bins, their frequencies (NaN for few rows) and numbers of rows."""
-    _, cells = triangles(B)
-    number = {tuple(cell): b for b, cell in enumerate(cells.tolist())}
-    inside = np.minimum(z * B, B - 1e-9 * B).astype(np.int64)
-    b = np.array([number.get(tuple(cell), -1) for cell in inside.tolist()])
-    # on an edge, by rounding
-    lost = b < 0
-    b[lost] = nearest(z[lost], centers(B))
+    b = nearest(z, centers(B))
     counts = np.bincount(b, minlength=B * B)
     total = np.zeros((B * B, 3))
     np.add.at(total, b, w[:, None] * mu)
@@ -284,24 +279,23 @@ def _distance(r, z) -> NDArray:
 # ------------------------------------------------------------------------------------- the triangle
 
 
-def triangles(B: int) -> tuple[NDArray, NDArray]:
-    """Corners of the B² small triangles times B, (B², 3, 3), and the cells ⌊B·z⌋, (B², 3)."""
+def triangles(B: int) -> NDArray:
+    """Corners of the B² small triangles times B, (B², 3, 3)."""
     i, j = np.indices((B, B))
     up = np.stack([i, j, B - 1 - i - j], axis=-1)[i + j < B]
     down = np.stack([i, j, B - 2 - i - j], axis=-1)[i + j < B - 1]
     eye = np.eye(3, dtype=np.int64)
-    corners = np.concatenate([up[:, None] + eye, down[:, None] + 1 - eye])
-    return corners, np.concatenate([up, down])
+    return np.concatenate([up[:, None] + eye, down[:, None] + 1 - eye])
 
 
 def centers(B: int) -> NDArray:
     """Centres of the B² small triangles, probabilities (B², 3)."""
-    return triangles(B)[0].mean(axis=1) / B
+    return triangles(B).mean(axis=1) / B
 
 
 def nearest(z, points) -> NDArray:
     """Number of the point that is nearest to each z, (n,)."""
-    return ((z[:, None] - points[None]) ** 2).sum(axis=2).argmin(axis=1)
+    return cKDTree(points).query(z)[1]
 
 
 def draw_triangles(ax, value, vmax: float, cmap):
@@ -310,7 +304,7 @@ def draw_triangles(ax, value, vmax: float, cmap):
 
     B = int(np.sqrt(len(value)))
     shown = ~np.isnan(value)
-    corners = triangles(B)[0][shown] / B @ CORNERS
+    corners = triangles(B)[shown] / B @ CORNERS
     style = {"cmap": cmap, "edgecolors": "face", "linewidths": 0.2}
     colors = PolyCollection(corners, array=value[shown], **style)
     colors.set_clim(0, vmax)

@@ -327,16 +327,10 @@ class PointMass(Distribution):
     def of_checked(cls, z: Floats) -> Self:
         """A point mass at probabilities (n, K) that were checked before.
 
-        Checked in float32, their samples need not sum to 1 in float64.
+        For calibrators, which must not be refused for rounding.
         """
-        return cls.keeping(frozen(z))
-
-    @classmethod
-    def keeping(cls, z: Floats) -> Self:
-        """The same without a copy, of float64 that nothing else will write to; read-only now."""
         self = cls.__new__(cls)
-        z.flags.writeable = False
-        self._z = z
+        self._z = frozen(z)
         return self
 
     def mean(self) -> Floats:
@@ -349,7 +343,7 @@ class PointMass(Distribution):
         return np.zeros(len(self._z))
 
     def _take(self, rows):
-        return self.keeping(self._z[rows])
+        return self.of_checked(self._z[rows])
 
     def _disagreement(self, pairs):
         return cross_moment(self._z, pairs)
@@ -370,11 +364,11 @@ class PointMass(Distribution):
         return np.stack([self._z, self._z], axis=2)
 
     def _embed(self, columns, n_classes):
-        return self.keeping(in_columns(self._z, columns, n_classes))
+        return self.of_checked(in_columns(self._z, columns, n_classes))
 
     @classmethod
     def _joined(cls, batches):
-        return cls.keeping(np.concatenate([b._z for b in batches]))
+        return cls.of_checked(np.concatenate([b._z for b in batches]))
 
     def _sample(self, n_draws, rng):
         return np.repeat(self._z[None], n_draws, axis=0)

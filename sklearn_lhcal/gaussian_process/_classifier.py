@@ -277,7 +277,7 @@ class SparseGPClassifier(DistributionClassifierMixin, ClassifierMixin, BaseEstim
         # a regression needs one pass
         if batch is not None and isinstance(likelihood, Logistic):
             generator = torch.Generator().manual_seed(_seed(rng))
-            options = {"batch_size": batch, "epochs": 1, "generator": generator}
+            options = {"batch_size": batch, "generator": generator}
             steps = natural_gradients(features, labels, latent, likelihood.local, **options)
             latent = follow(latent, steps, history, report)
             if self.batch_size == "auto":

@@ -191,13 +191,9 @@ class Sums(NamedTuple):
         """a·self."""
         return Sums(*(a * x for x in self))
 
-    def plus(self, other: "Sums") -> "Sums":
-        """self + other."""
-        return Sums(*(x + y for x, y in zip(self, other, strict=True)))
-
     def towards(self, other: "Sums", step: float) -> "Sums":
         """(1 − step)·self + step·other."""
-        return self.times(1 - step).plus(other.times(step))
+        return Sums(*((1 - step) * x + step * y for x, y in zip(self, other, strict=True)))
 
 
 def solve(sums: Sums, variance) -> tuple[Latent, float]:
@@ -284,10 +280,9 @@ def natural_gradients(
     local: Terms,
     *,
     batch_size: int,
-    epochs: int,
     generator,
 ):
-    """Yield (q, estimate of the bound) after each epoch of natural-gradient steps on mini-batches.
+    """Yield (q, estimate of the bound) after an epoch of natural-gradient steps on mini-batches.
 
     A step blends the sums of the data with those of a batch, scaled to all samples. Its size t^−0.7
     begins at 1.
@@ -295,17 +290,14 @@ def natural_gradients(
     n = len(features.X)
     variance = features.kernel.variance
     sums = Sums.zeros(len(latent.mu), len(latent.mu[0]), latent.mu)
-    t = 0
-    for _ in range(epochs):
-        order = torch.randperm(n, generator=generator).to(features.X.device)
-        for rows in order.split(batch_size):
-            block = features.at(rows)
-            here = local(labels.at(rows), *moments(latent, block))
-            part = Sums.total([(block, here)]).times(n / len(rows))
-            t += 1
-            sums = sums.towards(part, t**-0.7)
-            latent, bound = solve(sums, variance)
-        yield latent, bound
+    order = torch.randperm(n, generator=generator).to(features.X.device)
+    for t, rows in enumerate(order.split(batch_size), 1):
+        block = features.at(rows)
+        here = local(labels.at(rows), *moments(latent, block))
+        part = Sums.total([(block, here)]).times(n / len(rows))
+        sums = sums.towards(part, t**-0.7)
+        latent, bound = solve(sums, variance)
+    yield latent, bound
 
 
 def natural_ascent(

@@ -452,4 +452,4 @@ class NeuralClassifier(DistributionClassifierMixin, NeuralNetClassifier):
 
     def predict_dist(self, X: Samples) -> PointMass:
         """The class probabilities as a distribution, a batch of n_samples samples."""
-        return PointMass.keeping(self.predict_proba(X)).with_classes(self.classes_)
+        return PointMass.of_checked(self.predict_proba(X)).with_classes(self.classes_)

@@ -13,7 +13,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
-from scipy.linalg.lapack import dpotrs, dtrtri
+from scipy.linalg.lapack import dtrtri
 from scipy.special import expit, log_expit, log_softmax
 
 from ..._utils.arrays import Floats, Mask
@@ -63,8 +63,7 @@ class Factor:
 
     def solved(self, g: Floats) -> Floats:
         """M⁻¹g."""
-        blocks = zip(self.L, g.reshape(len(self.L), -1), strict=True)
-        return np.concatenate([dpotrs(L.T, part)[0] for L, part in blocks])
+        return self.times(self.pulled(g))
 
 
 @dataclass(frozen=True)
@@ -382,7 +381,7 @@ class FittedMap(NamedTuple):
             v = np.concatenate([v, np.broadcast_to(log_pi, (n, 1, len(log_pi)))], axis=1)
             log_w = [rows.log_weights + log_expit(-self.eta), np.full((n, 1), log_expit(self.eta))]
             rows = replace(rows, log_weights=np.concatenate(log_w, axis=1))
-        return rows.distribution(PointMass.keeping(softmax(rows.of_members(v))))
+        return rows.distribution(PointMass.of_checked(softmax(rows.of_members(v))))
 
 
 class AfterTemperature(NamedTuple):

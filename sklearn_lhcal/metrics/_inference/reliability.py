@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from scipy.special import stdtrit
 
 from ..._rows import PredictionLike, Rows, class_column, class_names, read_rows
-from ..._utils.arrays import Floats, row_blocks
+from ..._utils.arrays import Floats, row_units
 from ..._utils.bins import Bins
 from ..._utils.checks import as_floats, checked, is_real
 from ..._utils.distances import Distance, is_ordinal
@@ -248,22 +248,8 @@ def _comparable(w: NDArray, index: NDArray, B: int) -> NDArray:
 
 def _unit_squares(index: NDArray, values: NDArray, B: int, groups: NDArray | None) -> NDArray:
     """Σ_g (Σ_j v_gj)² over the values j of sample or group g in each bin, (B,)."""
-    if groups is None:
-        return _row_sums_of_squares(index, values, B)
-    unit = np.broadcast_to(groups[:, None], index.shape)
+    unit = np.broadcast_to(row_units(groups, len(index))[:, None], index.shape)
     return squares(values.ravel(), unit.ravel(), index.ravel(), B)
-
-
-def _row_sums_of_squares(index: NDArray, values: NDArray, B: int) -> NDArray:
-    """Σ_i (Σ_j v_ij)² over the values j of sample i in each bin, (B,)."""
-    total = np.zeros(B)
-    for block in row_blocks(len(index), max(B, index.shape[1])):
-        m = len(index[block])
-        # one cell for each sample and bin
-        cell = index[block] + B * np.arange(m)[:, None]
-        sums = np.bincount(cell.ravel(), weights=values[block].ravel(), minlength=m * B)
-        total += (sums.reshape(m, B) ** 2).sum(axis=0)
-    return total
 
 
 def _interval(rate, V, df, h_values, confidence_level: float) -> Floats:
