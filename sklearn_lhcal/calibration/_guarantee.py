@@ -12,7 +12,7 @@ from sklearn.model_selection import GroupShuffleSplit
 from sklearn.utils.validation import check_is_fitted
 
 from .._rows import Labels, predicted_dist
-from .._utils.arrays import Floats, Indices, Mask, row_units
+from .._utils.arrays import Floats, Indices, Mask, in_blocks, row_units
 from .._utils.checks import check_sample_weight, check_samples, read_groups, take_rows
 from .._utils.estimators import atomic, resolve
 from .._utils.names import check_row_names
@@ -153,19 +153,12 @@ def adaptive_scores(z: Floats) -> Floats:
     The mean of the randomised score of Romano, Sesia and Candès (2020), which is a draw between the
     two ends. It tells a sure class (½) from an impossible one (1).
     """
-    order = np.argsort(-z, axis=1, kind="stable")
-    ranked = np.take_along_axis(z, order, axis=1)
-    upto = np.cumsum(ranked, axis=1)
-    above = upto - ranked
-    # classes of equal probability share both sums
-    tied = ranked[:, 1:] == ranked[:, :-1]
-    for k in range(1, z.shape[1]):
-        above[:, k] = np.where(tied[:, k - 1], above[:, k - 1], upto[:, k - 1])
-    for k in range(z.shape[1] - 2, -1, -1):
-        upto[:, k] = np.where(tied[:, k], upto[:, k + 1], upto[:, k])
-    s = np.empty_like(z)
-    np.put_along_axis(s, order, (above + upto) / 2, axis=1)
-    return s
+
+    def of_rows(rows: slice) -> Floats:
+        z_j, z_k = z[rows, :, None], z[rows, None, :]
+        return (z_j * ((z_j > z_k) + 0.5 * (z_j == z_k))).sum(axis=1)
+
+    return in_blocks(of_rows, len(z), z.shape[1] ** 2)
 
 
 _SCORES = {"lac": least_scores, "aps": adaptive_scores, "ordinal": median_scores}

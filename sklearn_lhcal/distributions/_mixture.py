@@ -119,7 +119,7 @@ class Mixture(Distribution):
 
     def mutual_information(self) -> Floats:
         """Information of the members about z, on average, plus `member_information`."""
-        return by_blocks(Mixture._mutual_information, self)
+        return self.member_information() + self._average(self._parts.mutual_information())
 
     def member_information(self) -> Floats:
         """How far members differ: H(E[z]) − Σ_s w_s H(E[z | s]), shape (n,), nats, at least 0.
@@ -128,9 +128,6 @@ class Mixture(Distribution):
         `AlphaCalibration` leaves it as it was, and adds the spread within members.
         """
         return by_blocks(Mixture._member_information, self)
-
-    def _mutual_information(self) -> Floats:
-        return self._member_information() + self._average(self._parts.mutual_information())
 
     def _member_information(self) -> Floats:
         z = self.member_means()

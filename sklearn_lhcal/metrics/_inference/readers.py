@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import f as fisher
+from scipy.stats import false_discovery_control
 from scipy.stats import t as student
 from sklearn.exceptions import UndefinedMetricWarning
 from sklearn.utils import check_random_state
@@ -141,13 +142,11 @@ def compared(rows: Rows, P: Floats | None = None) -> Comparisons:
     y = labels.counts
     share = votes_of(rows.z)
     others = rows.n[row] - 1
-    if P is not None:
-        apart = y @ P
-        model = (row_sum(share * apart)[row] - row_sum(share[row] * P[a])) / others
-        return Comparisons(row, reader, a, apart[row, a] / others, model)
-    agree = (y[row, a] - 1) / others
-    model = (row_sum(share * y)[row] - share[row, a]) / others
-    return Comparisons(row, reader, a, 1 - agree, 1 - model)
+    if P is None:
+        P = 1 - np.eye(y.shape[1])
+    apart = y @ P
+    model = (row_sum(share * apart)[row] - row_sum(share[row] * P[a])) / others
+    return Comparisons(row, reader, a, apart[row, a] / others, model)
 
 
 class Means(NamedTuple):
@@ -807,7 +806,7 @@ def alternative_annotator_test(
     mean = total / n
     spread = np.sqrt(np.maximum(squares / n - mean**2, 0.0) * n / (n - 1))
     p_value = _p_value(mean - epsilon, spread / np.sqrt(n), n - 1)
-    replaced = _discoveries(p_value, false_discovery_rate)
+    replaced = false_discovery_control(p_value, method="by") <= false_discovery_rate
     raters = labels.raters[tested]
     if not len(tested):
         warnings.warn(
@@ -827,14 +826,3 @@ def _p_value(difference: Floats, error: Floats, df) -> Floats:
     constant = error < 1e-12
     p = student.cdf(difference / np.where(constant, 1.0, error), df)
     return np.where(constant, (difference >= 0).astype(np.float64), p)
-
-
-def _discoveries(p: Floats, q: float) -> Mask:
-    """Which hypotheses Benjamini and Yekutieli's procedure rejects at the rate q."""
-    m = len(p)
-    order = np.argsort(p, kind="stable")
-    rank = np.arange(1, m + 1)
-    below = np.flatnonzero(p[order] <= rank / m * q / (1 / rank).sum())
-    rejected = np.zeros(m, dtype=bool)
-    rejected[order[: below.max(initial=-1) + 1]] = True
-    return rejected
