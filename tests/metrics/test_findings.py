@@ -71,6 +71,20 @@ def test_over_raters_too(metric, grouped):
     assert widths[0] < widths[1]
 
 
+def test_over_raters_common_findings_share_one_quantile():
+    """That of the fewest degrees of freedom: raters may be alike in one finding by chance."""
+    y, _ = read_study(n=300, seed=1)
+    found = per_finding(irreducible_loss, y, None, random_state=0)
+    alone = [confidence_interval(irreducible_loss, y.of(f), None, random_state=0) for f in NAMES]
+    errors, df = np.array([(each.standard_error, each.df) for each in alone]).T
+    t = (found.simultaneous_high - found.estimate) / errors
+    np.testing.assert_allclose(t, t[0], rtol=1e-9)
+    assert np.ptp(df) > 1
+    # between a single interval and Bonferroni's
+    alpha = 0.05 / len(NAMES)
+    assert student.isf(0.025, df.min()) < t[0] < 1.02 * student.isf(alpha / 2, df.min())
+
+
 def test_the_table():
     y, p = study()
     frame = per_finding(expected_accuracy, y, p, random_state=0).frame

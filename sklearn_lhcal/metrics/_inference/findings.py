@@ -5,7 +5,7 @@ jackknife: the blocks that are left out are the same for all findings."""
 
 import warnings
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -166,7 +166,9 @@ def per_finding(
     many findings share make these intervals narrower than Bonferroni's.
 
     With random raters the covariance is ``V_row + V_rat − V_cell``, projected to the nearest
-    positive semi-definite matrix, and each finding has its own degrees of freedom.
+    positive semi-definite matrix. Each finding has its own degrees of freedom in ``low`` and
+    ``high``; the simultaneous intervals of all common findings have the fewest of these, since
+    raters who are alike by chance make an interval too short.
     ``benchmarks/coverage.py findings`` measures coverage; see the validation page.
 
     Examples
@@ -290,7 +292,13 @@ def _simultaneous(
         errors = np.array([alone[f].standard_error for f in common])
         root = _correlation_root([findings[f] for f in common], errors, design.rows)
         tail = _tail_of_largest(root, design.rows.n - 1, alpha * len(common) / F)
-        levels |= dict.fromkeys(common, 1 - tail)
+        df = {f: cast(float, alone[f].df) for f in common}
+        if design.panel is not None:
+            # the largest |t| is mostly of a finding on which raters are alike by chance
+            t = student.isf(tail / 2, min(df.values()))
+            levels |= {f: 1 - 2 * float(student.sf(t, df[f])) for f in common}
+        else:
+            levels |= dict.fromkeys(common, 1 - tail)
     both = [(alone[f], findings[f].interval(levels[f], scarce[f])) for f in findings]
     low = [min(one.low, wide.low) for one, wide in both]
     high = [max(one.high, wide.high) for one, wide in both]
