@@ -2,15 +2,15 @@
 How far apart are two graders, and one grader from himself?
 ===========================================================
 
-Two of five anaesthetists differ about 28% of patients, and the first of them differs from himself
-about 19%: much of the disagreement is not between people. They graded the fitness of 45 patients
-from 1 (fit) to 4 (Dawid and Skene 1979), the first of them three times. The labels are **real**.
+Two anaesthetists disagree about 28% of patients, and one with himself about 19%: much of the
+disagreement is not between people. Five graded the fitness of 45 patients from 1 (fit) to 4 (Dawid
+and Skene 1979), the first of them three times. The labels are **real**.
 """
 
 # %%
 # Graders, in steps
 # -----------------
-# One patient a row, one rater a column. The first three columns are the first anaesthetist's; one
+# A row is a patient, a column a rater. The first three columns are the first anaesthetist's; one
 # of them stands for him beside the others. A grade is a place on a line: ``distance="ordinal"``
 # counts the steps between two grades.
 import matplotlib.pyplot as plt
