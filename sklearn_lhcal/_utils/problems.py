@@ -32,10 +32,8 @@ class Problem(ABC):
     Each solver asks for one of three forms. A problem fills those that it has.
     """
 
-    @property
-    @abstractmethod
-    def start(self) -> Vector:
-        """Where the search begins, shape (p,)."""
+    # where the search begins, shape (p,)
+    start: Vector
 
     def gradient(self, x: Vector) -> tuple[float, Vector]:
         """Value, and gradient of shape (p,)."""

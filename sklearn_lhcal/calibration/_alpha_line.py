@@ -197,14 +197,11 @@ class _LineProblem(Problem):
         self.parts = rows, h, objective
         self.default_solver = Newton()
         self.h = h
+        # α0 = 1 for all samples
+        self.start = np.zeros(h.shape[1] + 1)
         self.w = rows.weight / rows.weight.sum()
         self.penalty = objective.penalty
         self.losses = objective.likelihood(rows.log_proba, objective.labels(rows))
-
-    @property
-    def start(self):
-        """α0 = 1 for all samples."""
-        return np.zeros(self.h.shape[1] + 1)
 
     def hessian(self, x):
         """Value, gradient and Hessian of the mean sample loss."""

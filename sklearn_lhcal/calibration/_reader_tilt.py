@@ -98,12 +98,7 @@ class TiltProblem(Problem):
         self.ratings = ratings
         self.spread = spread
         self.total = ratings.weight[ratings.row].sum()
-        self._start = start.ravel()
-
-    @property
-    def start(self):
-        """Where the search begins."""
-        return self._start
+        self.start = start.ravel()
 
     def gradient(self, x):
         """Value and gradient: b/τ² − Σ (1[a = k] − E p_k), over the posterior of Q."""
@@ -139,7 +134,7 @@ class TiltProblem(Problem):
 
     def coordinates(self, x):
         """Units of each reader: the root of Σ p(1 − p) + 1/τ² at b = 0."""
-        _, _, curvature = self.parts(np.zeros_like(self._start))
+        _, _, curvature = self.parts(np.zeros_like(self.start))
         scale = 1 / np.sqrt((curvature.ravel() + self.spread**-2) / self.total)
         return lambda s: x + scale * s, lambda slope: scale * slope, len(x)
 

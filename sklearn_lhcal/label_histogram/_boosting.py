@@ -95,14 +95,14 @@ class BoostedTrees(ClassifierMixin, BaseEstimator):
         seen = total > 0
         if seen.sum() < 2:
             raise ValueError("y has labels of one class only; boosting needs two classes or more.")
-        if not seen.all():
-            counts = counts[:, seen]
         validate_data(self, X, skip_check_array=True)
         prior = np.log(total[seen] / total.sum())
         K = len(prior)
+        scale = self._curvature_scale(K)
         if K == 2:
             prior = prior[1:] - prior[:1]
-        objective = MultinomialObjective(counts, weight, prior, self._curvature_scale(K))
+            scale = 1.0
+        objective = MultinomialObjective(counts[:, seen], weight, prior, scale)
         model = self._model(objective, K).fit(X, np.zeros(len(counts), np.float32), **fit_params)
         # the objective stays with the model
         objective.forget()
@@ -135,8 +135,6 @@ class BoostedByLightGBM(BoostedTrees):
     """Around ``lightgbm.LGBMClassifier``."""
 
     def _curvature_scale(self, K: int) -> float:
-        if K == 2:
-            return 1.0
         return K / (K - 1)
 
     def _model(self, objective: MultinomialObjective, K: int):
@@ -153,8 +151,6 @@ class BoostedByXGBoost(BoostedTrees):
     """Around ``xgboost.XGBClassifier``."""
 
     def _curvature_scale(self, K: int) -> float:
-        if K == 2:
-            return 1.0
         return 2.0
 
     def _model(self, objective: MultinomialObjective, K: int):

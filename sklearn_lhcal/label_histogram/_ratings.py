@@ -122,16 +122,11 @@ class Ratings(Labels):
     def take(self, rows: Selection) -> Self:
         """Some of the samples, with their raters."""
         part = super().take(rows)
-        if isinstance(rows, slice) and rows.step in (None, 1):
-            start, stop, _ = rows.indices(len(self))
-            ratings = slice(self.indptr[start], self.indptr[max(start, stop)])
-            sizes = np.diff(self.indptr[start : max(start, stop) + 1])
-        else:
-            index = np.arange(len(self))[rows]
-            sizes = np.diff(self.indptr)[index]
-            begin = np.cumsum(sizes) - sizes
-            ratings = np.arange(sizes.sum()) + np.repeat(self.indptr[index] - begin, sizes)
+        index = np.arange(len(self))[rows]
+        sizes = self.indptr[index + 1] - self.indptr[index]
         part.indptr = np.concatenate([[0], np.cumsum(sizes)])
+        moved = self.indptr[index] - part.indptr[:-1]
+        ratings = np.arange(part.indptr[-1]) + np.repeat(moved, sizes)
         part.rater = self.rater[ratings]
         part.label = self.label[ratings]
         part.items = take_rows(self.items, rows)

@@ -73,8 +73,8 @@ def _error(rows: Rows, *, p, bias_correction, **options) -> float:
     return _estimate(rows, bias_correction, p, **options)
 
 
-def _rooted(rows: Rows, *, p: float, **options) -> float:
-    return signed_root(_error(rows, p=p, **options), p)
+def _plugin(rows: Rows, *, p: float, root, bias_correction=None, **options) -> float:
+    return signed_root(_estimate(rows, bias_correction, p, **options), p if root else 1)
 
 
 def _error_tags(*, p, root, bias_correction, kind, distance: Distance, **others) -> OfRows:
@@ -84,16 +84,12 @@ def _error_tags(*, p, root, bias_correction, kind, distance: Distance, **others)
         raise ValueError("A distance is for kind='canonical' and p=2 only.")
     if bias_correction is not None:
         return OfRows(greater_is_better=False, of_rows=_error, signed_root=root)
-    return OfRows(greater_is_better=False, of_rows=_rooted if root else _error, biased=True)
-
-
-def _ratio_corrected(rows: Rows, *, p: float, root, **options) -> float:
-    return signed_root(_estimate(rows, "ratio", p, **options), p if root else 1)
+    return OfRows(greater_is_better=False, of_rows=_plugin, biased=True)
 
 
 def _ratio_tags(*, p, **others) -> OfRows:
     check_options(p, None)
-    return OfRows(greater_is_better=False, of_rows=_ratio_corrected)
+    return OfRows(greater_is_better=False, of_rows=partial(_plugin, bias_correction="ratio"))
 
 
 def _sharpness(rows: Rows, *, bias_correction, **options) -> float:
@@ -310,7 +306,7 @@ def mean_errors(
     """
     import torch
 
-    w = None if rows.w is None else as_tensor(rows.w, device)
+    w = as_tensor(rows.weight, device)
     row_errors = _row_errors(p, estimate)
     total: Floats = np.zeros(1)
     with torch.no_grad():
@@ -320,8 +316,7 @@ def mean_errors(
                 to = as_tensor(B, device)
                 part = part._replace(z=part.z @ to, y=part.y @ to)
             losses = row_errors(part, h)
-            means = losses.mean(dim=0) if w is None else w @ losses / w.sum()
-            total = total + means.cpu().numpy()
+            total = total + (w @ losses / w.sum()).cpu().numpy()
     return total
 
 

@@ -26,7 +26,6 @@ from .._utils.types import ArrayLike, LabelsLike, Samples, Seed, Verbose, Weight
 from ..distributions import PointMass
 from ._data import ArrayRows, as_arrays, check_table, converted, is_table, whole_batches
 from ._losses import LabelLogLoss, loss_of
-from ._penalties import penalty_of
 from ._training import batch_loss, early_stopping, scaled_weight, stratified_fifth
 
 
@@ -258,7 +257,7 @@ class NeuralClassifier(DistributionClassifierMixin, NeuralNetClassifier):
         """Make the loss and the regularizer."""
         if self.criterion is not LabelLogLoss:
             raise ValueError("NeuralClassifier takes its criterion as loss=.")
-        self.regularizer_ = penalty_of(self.regularizer, self.regularizer_weight)
+        self.regularizer_ = copy.deepcopy(self.regularizer)
         if self.regularizer_ is not None:
             self.regularizer_ = to_device(self.regularizer_, self.device)
         self.criterion_ = loss_of(self.loss)

@@ -6,7 +6,6 @@ weights of shape (n,). Only ratios of weights count. They are scikit-learn estim
 search can set their parameters.
 """
 
-import copy
 from functools import partial
 from typing import Literal
 
@@ -216,12 +215,6 @@ class MMCEPenalty(BaseEstimator, nn.Module):
             a = _share(w * c) * (1 - r) - _share(w * (1 - c)) * r
         k = torch.exp(-(r[:, None] - r).abs() / 0.4)
         return _root(a @ k @ a)
-
-
-@torch.no_grad()
-def penalty_of(regularizer: nn.Module | None, weight: float) -> nn.Module | None:
-    """A copy of the caller's penalty, whose weight λ is checked."""
-    return copy.deepcopy(regularizer)
 
 
 def _kernel_mean(rows_of, least: int, kind, bandwidth, logits, counts, weight) -> Tensor:

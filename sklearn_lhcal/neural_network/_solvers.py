@@ -30,17 +30,13 @@ class TorchProblem(Problem):
 
     def __init__(self, module: nn.Module, loss: nn.Module, inputs: dict, counts, weight=None):
         self._training = Training(module.double(), loss, inputs, counts, weight)
+        self.start = _parameters(module)
 
     @cached_property
     def _rows(self) -> TensorRows:
         """A copy of the samples, which problems in closed form do without."""
         _, loss, inputs, counts, weight = self._training
         return TensorRows(loss, inputs, counts, weight)
-
-    @property
-    def start(self):
-        """The parameters of the module as they are."""
-        return _parameters(self._training.module)
 
     def gradient(self, x):
         """Value and gradient of the loss of all samples."""

@@ -67,7 +67,6 @@ _TOLERANCE = 1e-7
 _FAILED = 1e-4
 # Weights whose sum is below this share of the samples are hardly meant as numbers of samples.
 _FRACTION = 0.1
-_ROWS_AT_A_TIME = 10_000
 # Weight of the prior of the floor, in samples.
 _FLOOR_PRIOR = 0.1
 # Numbers of a block: it stays in cache.
@@ -448,15 +447,9 @@ def _warn_of_zeros(rows: CalibrationRows, remedy: str) -> None:
 def _warn_of_separation(rows: CalibrationRows, fitted: FittedMap) -> None:
     if rows.is_ensemble or rows.n_classes == 1:
         return
-    any_below = False
-    # one label below the map's best class will do: mostly the first block has it
-    for start in range(0, len(rows), _ROWS_AT_A_TIME):
-        v = fitted.mapped(rows.log_proba[start : start + _ROWS_AT_A_TIME])
-        below = ~fitted.family.best(v)
-        if (below & (rows.counts[start : start + _ROWS_AT_A_TIME] > 0)).any():
-            return
-        any_below |= bool(below.any())
-    if any_below:
+    below = ~fitted.family.best(fitted.mapped(rows.log_proba))
+    # one label below the map's best class will do
+    if below.any() and not rows.counts[below].any():
         warnings.warn(
             "The calibration labels are separable: each is the class that is predicted to be the "
             "most probable. They do not limit the confidence of predictions; only a prior does, "

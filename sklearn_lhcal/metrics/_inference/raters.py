@@ -142,8 +142,6 @@ def deal(sizes: NDArray, n_blocks: int, rng) -> Blocks:
     if sizes.max() == 1:
         block_of[shuffled] = np.resize(np.arange(B), len(sizes))
         return Blocks(block_of, B)
-    if len(sizes) == B:
-        return Blocks(shuffled, B)
     # the largest first, each to the emptiest block
     load = np.zeros(B)
     for unit in shuffled[np.argsort(-sizes[shuffled], kind="stable")]:
