@@ -248,7 +248,7 @@ def source_in_five():
     return in_groups(package_text, 5)
 
 
-# name: data, classifier, samples for training, labels a sample, and from whose cross-validated
+# name: data, classifier, samples for training, labels a sample, and whose cross-validated
 # probabilities readers draw from
 VOTES = {
     "digits NB, 5": (digits, GaussianNB(var_smoothing=1e-3), 300, 5, LOGISTIC),
