@@ -7,8 +7,6 @@ from ._study import Step, Study
 from ._words import said
 
 MOST_CASES = 20
-# Probabilities closer than this are alike: rounding does not decide an order.
-_ROUNDING = 1e-9
 
 
 def flow(study: Study, sensitive: bool) -> list[dict]:
@@ -31,10 +29,11 @@ def disputed(study: Study, sensitive: bool) -> list[dict]:
     surprise = 1 - (study.labels.mu * study.z).sum(axis=1)
     order = np.lexsort((-surprise, -np.nan_to_num(observed).round(9)))[:MOST_CASES]
     names = np.arange(len(study)) if study.ids is None or sensitive else study.ids
+    patients = study.groups if sensitive else study.patients
     return [
         {
             "case": str(names[i]),
-            "patient": _patient(study, i, sensitive),
+            "patient": "" if patients is None else str(patients[i]),
             "labels": _listed(study, study.labels.counts[i], "{:g}"),
             "prediction": _listed(study, study.z[i], "{:.2f}"),
             "disagreement": float(observed[i]),
@@ -44,11 +43,6 @@ def disputed(study: Study, sensitive: bool) -> list[dict]:
         for i in order.tolist()
         if observed[i] > 0 or study.labels.mu[i, study.z[i].argmax()] < 1
     ]
-
-
-def _patient(study: Study, i: int, sensitive: bool) -> str:
-    names = study.groups if sensitive else study.patients
-    return "" if names is None else str(names[i])
 
 
 def _listed(study: Study, values, form: str) -> str:
@@ -61,8 +55,7 @@ def _listed(study: Study, values, form: str) -> str:
 
 def _reason(study: Study, i: int) -> str:
     """Why a case is on the list."""
-    mu = study.labels.mu[i]
-    most = mu.argmax()
-    tied = (mu >= mu[most] - _ROUNDING).sum() > 1
-    names = {"first": study.classes[study.z[i].argmax()], "most": study.classes[most]}
+    votes = study.labels.counts[i]
+    tied = (votes == votes.max()).sum() > 1
+    names = {"first": study.classes[study.z[i].argmax()], "most": study.classes[votes.argmax()]}
     return said("reason", tied=tied, n=study.n_labels[i], **names)

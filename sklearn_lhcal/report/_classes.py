@@ -11,7 +11,6 @@ from scipy.special import expit, logit
 
 from .._rows import Rows, read_rows
 from .._utils.arrays import Floats
-from .._utils.progress import Progress
 from .._utils.tags import MeanOfTerms, OfRows, metric
 from ..metrics import expected_calibration_error, subgroup_audit
 from ._numbers import MOST_CLASSES, Intervals, Number, ratio
@@ -122,58 +121,32 @@ def _of_rows(of_rows: Callable) -> Callable:
     return function
 
 
-# What is measured of each class: name, function and its options.
-MEASURED: dict[str, tuple[Callable, dict]] = {
-    "share_of_labels": (class_mean, {"what": share}),
-    "mean_probability": (class_mean, {"what": probability}),
-    "auc": (_of_rows(area), {}),
-    "calibration_intercept": (_of_rows(intercept), {}),
-    "calibration_slope": (_of_rows(slope), {}),
-}
-
-
-def of_classes(intervals: Intervals, verbose: bool = False) -> list[Number]:
+def of_classes(intervals: Intervals) -> list[Number]:
     """All numbers of each class that is shown, of the uncalibrated prediction."""
     shown = intervals.study.shown(MOST_CLASSES)
-    plan = Progress(shown, desc="classes", disable=not verbose)
-    return [number for k in plan for number in _of_class(intervals, k)]
+    return [number for k in shown for number in _of_class(intervals, k)]
 
 
 def _of_class(intervals: Intervals, k: int):
     study = intervals.study
-    plan: dict[str, tuple[Callable, dict]] = {
-        name: (function, {"of": k, **own}) for name, (function, own) in MEASURED.items()
-    }
     mu = study.labels.mu[:, k]
-    plan["sensitivity"] = class_mean, {"of": k, "what": hit, "sample_weight": mu}
-    plan["specificity"] = class_mean, {"of": k, "what": miss, "sample_weight": 1 - mu}
     own = {"kind": study.labels.classes.tolist()[k], "p": 2, "bias_correction": "residual"}
-    plan["calibration_error"] = expected_calibration_error, own
-    for name, (function, options) in plan.items():
-        number = _measured(intervals, name, function, options)
-        yield number._replace(class_name=study.classes[k])
-
-
-def _measured(intervals: Intervals, name: str, function: Callable, options: dict) -> Number:
-    """One number; NaN where too few cases count, of a class that hardly anybody chose."""
-    try:
-        number = intervals.measure(
-            name, function, intervals.study.prediction, "uncalibrated", **options
-        )
-    except ValueError:
-        nothing = (np.nan, np.nan, np.nan)
-        return Number(name, "uncalibrated", *nothing, intervals.level, 0)
-    if name == "auc":
-        return number._replace(low=max(number.low, 0.0), high=min(number.high, 1.0))
-    return number
-
-
-# A number of the page, and the column of the audit.
-_MEASURED = {
-    "error": "estimate low high",
-    "disagreement": "irreducible_loss irreducible_loss_low irreducible_loss_high",
-    "epistemic": "epistemic_loss epistemic_loss_low epistemic_loss_high",
-}
+    # name, function and its options
+    plan: list[tuple] = [
+        ("share_of_labels", class_mean, {"of": k, "what": share}),
+        ("mean_probability", class_mean, {"of": k, "what": probability}),
+        ("sensitivity", class_mean, {"of": k, "what": hit, "sample_weight": mu}),
+        ("specificity", class_mean, {"of": k, "what": miss, "sample_weight": 1 - mu}),
+        ("auc", _of_rows(area), {"of": k}),
+        ("calibration_intercept", _of_rows(intercept), {"of": k}),
+        ("calibration_slope", _of_rows(slope), {"of": k}),
+        ("calibration_error", expected_calibration_error, own),
+    ]
+    for name, function, options in plan:
+        number = intervals.sought(name, function, **options)
+        number = number._replace(class_name=study.classes[k])
+        # the end of an interval, by Student's t, may lie above
+        yield number._replace(high=min(number.high, 1.0)) if name == "auc" else number
 
 
 def subgroups(intervals: Intervals) -> dict | None:
@@ -186,14 +159,6 @@ def subgroups(intervals: Intervals) -> dict | None:
         audit = subgroup_audit(study.labels, study.prediction, study.subgroups, **how)
     except ValueError as error:
         return {"words": str(error), "table": []}
-    table = [
-        {
-            "subgroup": str(row["subgroup"]),
-            "class_name": str(row["class"]),
-            "n_cases": int(row["n"]),
-            **{name: [float(row[c]) for c in of.split()] for name, of in _MEASURED.items()},
-        }
-        for row in audit.frame.reset_index().to_dict("records")
-    ]
+    table = audit.frame.reset_index().astype({"class": str}).to_dict("records")
     words = said("subgroups", p=audit.p_value, worst=audit.worst, left_out=audit.left_out)
     return {"words": words, "table": table}

@@ -2,16 +2,19 @@
 
 import base64
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from io import BytesIO
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..display import DecisionCurveDisplay, DisagreementReliabilityDisplay, ReliabilityDisplay
+from ..display import (
+    DecisionCurveDisplay,
+    DisagreementReliabilityDisplay,
+    ReliabilityDisplay,
+)
 from ..distributions import Distribution
 from ._numbers import Number
-from ._raters import Raters
 from ._referral import WORDS, Referral
 from ._study import Study
 from ._words import said
@@ -28,6 +31,7 @@ PARTS = {
     "calibration_loss": "avoidable by calibration",
     "dispersion_loss": "avoidable by a better model",
 }
+CAPTURED = ("#CC79A7", "#E69F00")
 MOST_CLASSES = 6
 MOST_CURVES = 3
 MOST_RATERS = 30
@@ -40,11 +44,10 @@ _AXIS = 0.9
 
 
 class Picture(NamedTuple):
-    """One picture: its SVG, what it shows in words, and the numbers that it is drawn from."""
+    """One picture: its SVG, and what it shows in words."""
 
     svg: bytes
     alt: str
-    curves: dict
 
     @property
     def source(self) -> str:
@@ -57,7 +60,7 @@ class Line(NamedTuple):
 
     label: str
     series: str
-    ends: tuple[float, float, float]
+    ends: Sequence[float]
 
 
 def pictures(
@@ -65,7 +68,7 @@ def pictures(
     recalibrated: Distribution | None,
     found: dict,
     by_class: list[Number],
-    raters: Raters | None,
+    raters: dict | None,
     sent: Referral,
     level: float,
 ) -> dict[str, list]:
@@ -93,7 +96,7 @@ def _safe(name: str) -> str:
 
 
 def _draw(draw: Callable, size: tuple[float, float], alt: str) -> Picture:
-    """A picture by ``draw(axes) -> curves``, the same bytes for the same data."""
+    """A picture by ``draw(axes)``, the same bytes for the same data."""
     import matplotlib as mpl
     from matplotlib.figure import Figure
     from matplotlib.text import Text
@@ -103,50 +106,49 @@ def _draw(draw: Callable, size: tuple[float, float], alt: str) -> Picture:
     with mpl.rc_context(style), warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Glyph .* missing from")
         figure = Figure(figsize=size, layout="constrained")
-        curves = draw(figure.subplots())
+        draw(figure.subplots())
         # displays speak of samples
         for label in figure.findobj(Text):
             label.set_text(label.get_text().replace("samples", "cases"))
         file = BytesIO()
         figure.savefig(file, format="svg", metadata={"Date": None, "Creator": None})
-    return Picture(file.getvalue(), alt, curves)
+    return Picture(file.getvalue(), alt)
 
 
 def _dots(lines: list[Line], xlabel: str, alt: str, at: float | None = None) -> Picture:
     """Dots with intervals, series side by side on each line; `at` marks a value."""
-    places = {label: i for i, label in enumerate(dict.fromkeys(line.label for line in lines))}
+    labels = list(dict.fromkeys(line.label for line in lines))
     series = list(dict.fromkeys(line.series for line in lines))
-    shift = dict(zip(series, np.linspace(-0.15, 0.15, len(series) + 2)[1:-1], strict=True))
+    beside = len(lines) > len(labels)
 
     def draw(ax):
-        for name in series:
+        for i, name in enumerate(series):
             own = [line for line in lines if line.series == name]
-            ends = np.array([line.ends for line in own])
-            y = [places[line.label] + shift[name] for line in own]
-            bars = np.abs(ends[:, 1:] - ends[:, :1]).T
+            estimate, low, high = np.transpose([line.ends for line in own])
+            y = np.array([labels.index(line.label) for line in own]) + 0.1 * i * beside
             look = {"fmt": "o", "markersize": 4, "color": COLOURS[name], "label": name}
-            ax.errorbar(ends[:, 0], y, xerr=bars, **look)
+            bars = np.abs([low - estimate, high - estimate])
+            ax.errorbar(estimate, y, xerr=bars, **look)
         if at is not None:
             ax.axvline(at, color="0.35", linestyle=(0, (1, 1.5)), zorder=0)
-        ax.set_yticks(list(places.values()), [_safe(label) for label in places])
-        ax.set(xlabel=xlabel, ylim=(len(places) - 0.5, -0.5))
-        if len(lines) > len(places):
+        ax.set_yticks(range(len(labels)), [_safe(label) for label in labels])
+        ax.set(xlabel=xlabel, ylim=(len(labels) - 0.5, -0.5))
+        if beside:
             ax.figure.legend(fontsize="small", loc="outside lower left", ncols=len(series))
-        return {line.label + " | " + line.series: list(line.ends) for line in lines}
 
-    height = _AXIS + _LINE * (len(places) + (len(lines) > len(places)))
+    height = _AXIS + _LINE * (len(labels) + beside)
     return _draw(draw, (5.2, height), alt)
 
 
 def _frequencies(by_class: list[Number]) -> Picture:
     """How often each class is named, and how probable the model finds it."""
-    series = {"share_of_labels": "labels", "mean_probability": "model"}
-    numbers = [number for number in by_class if number.name in series]
-    lines = [Line(str(n.class_name), series[n.name], n[2:5]) for n in numbers]
-    # of each class both numbers, one after the other
-    gaps = np.diff([number.estimate for number in numbers])[::2]
+    share = [n for n in by_class if n.name == "share_of_labels"]
+    mean = [n for n in by_class if n.name == "mean_probability"]
+    lines = [Line(str(n.class_name), "labels", n[2:5]) for n in share]
+    lines += [Line(str(n.class_name), "model", n[2:5]) for n in mean]
+    gaps = [m.estimate - s.estimate for s, m in zip(share, mean, strict=True)]
     k = int(np.abs(gaps).argmax())
-    alt = said("frequencies", name=lines[2 * k].label, gap=float(gaps[k]))
+    alt = said("frequencies", name=lines[k].label, gap=gaps[k])
     return _dots(lines, "Share of the labels; mean probability", alt)
 
 
@@ -154,9 +156,7 @@ def _labels_a_case(study: Study) -> Picture:
     """A histogram; its bins are numbers of labels, or spans of them where these differ much."""
     n = study.n_labels
     low, high = int(n.min()), int(n.max())
-    edges = np.arange(low, high + 2) - 0.5
-    if len(edges) - 1 > MOST_BARS:
-        edges = np.unique(np.geomspace(low, high + 1, MOST_BARS + 1).round()) - 0.5
+    edges = np.unique(np.geomspace(low, high + 1, MOST_BARS + 1).round()) - 0.5
     numbers, _ = np.histogram(n, edges)
 
     def draw(ax):
@@ -164,26 +164,20 @@ def _labels_a_case(study: Study) -> Picture:
         ax.set(xlabel="Labels of a case", ylabel="Cases")
         if high > 20 * low:
             ax.set_xscale("log")
-        return {"edges": edges.tolist(), "cases": numbers.tolist()}
 
     alt = said("labels_a_case", low=low, high=high, median=np.median(n))
     return _draw(draw, (4.2, 2.6), alt)
 
 
-def _raters(raters: Raters) -> Picture:
+def _raters(raters: dict) -> Picture:
     """Each rater, and the model, by how often another rater disagrees."""
-    each = raters.these.readers
-    order = np.argsort(each.error, kind="stable")
-    order = order[np.isfinite(each.error_interval[order]).all(axis=1)][:MOST_RATERS]
-    usual = raters.these.reader_error[:3]
-    lines = [Line("model", "model", raters.these.model_error[:3])]
-    lines.append(Line("one more rater", "labels", usual))
-    lines += [
-        Line(raters.names[r], "labels", (each.error[r], *each.error_interval[r]))
-        for r in order.tolist()
-    ]
-    n = int((each.error > raters.these.model_error.estimate).sum())
-    alt = said("raters", n=n, of=len(each.error))
+    model, usual = raters["model_error"], raters["rater_error"]
+    each = [Line(row["rater"], "labels", row["disagreement"]) for row in raters["table"]]
+    each = sorted((one for one in each if np.isfinite(one.ends).all()), key=lambda one: one.ends[0])
+    lines = [Line("model", "model", model), Line("one more rater", "labels", usual)]
+    n = sum(one.ends[0] > model[0] for one in each)
+    alt = said("raters", n=n, of=len(each))
+    lines += each[:MOST_RATERS]
     return _dots(lines, "Probability that another rater disagrees", alt, at=usual[0])
 
 
@@ -197,7 +191,6 @@ def _reliability(study: Study, k: int, how: dict) -> Picture:
         display = ReliabilityDisplay.from_predictions(study.labels, study.prediction, ax=ax, **own)
         display.legend_.remove()
         ax.set(title=_safe(name), xlabel="Predicted probability", ylabel="Share of the labels")
-        return {name: _curve(display)}
 
     return _draw(draw, (2.75, 3.1), said("reliability", name=name))
 
@@ -207,50 +200,33 @@ def _disagreement(study: Study, recalibrated: Distribution | None, how: dict) ->
     predictions = {"uncalibrated": study.prediction, "recalibrated": recalibrated}
 
     def draw(ax):
-        curves = {}
         for name, prediction in predictions.items():
             if prediction is not None:
                 look = {"name": name, "line_kwargs": {"color": COLOURS[name]}}
-                display = DisagreementReliabilityDisplay.from_predictions(
+                DisagreementReliabilityDisplay.from_predictions(
                     study.labels, prediction, n_bins=N_BINS, ax=ax, **look, **how
                 )
-                curves[name] = _curve(display)
-        return curves
 
     return _draw(draw, (4.2, 4.4), said("disagreement"))
 
 
 def _referral(referral: Referral, level: float) -> Picture:
     """The share captured by the cases that are referred first, and by cases chosen at random."""
-    look = {"irreducible_loss": ("#CC79A7", "o"), "expected_squared_loss": ("#E69F00", "s")}
-    curves = referral.curves
 
     def draw(ax):
         sent = referral.sent
-        for name in referral.captured:
-            colour, marker = look[name]
-            share = curves[name]["share_captured"]
-            low, high = np.transpose(curves[name]["interval"])
+        for colour, (name, points) in zip(CAPTURED, referral.captured.items(), strict=False):
+            share, low, high = np.transpose([number[2:5] for number in points])
             ax.fill_between(sent, low, high, color=colour, alpha=0.2, linewidth=0)
-            line = {"color": colour, "marker": marker, "markersize": 4}
-            ax.plot(sent, share, label=WORDS[name], **line)
-        ax.plot([0, 1], [0, 1], color="0.35", linestyle=(0, (1, 1.5)), label="chosen at random")
+            ax.plot(sent, share, "o-", color=colour, markersize=4, label=WORDS[name])
+        dotted = {"color": "0.35", "linestyle": (0, (1, 1.5))}
+        ax.plot([0, 1], [0, 1], label="chosen at random", **dotted)
         words = "Share of cases referred, most disagreement predicted first"
         ax.set(xlim=(0, 1), ylim=(0, 1.02), xlabel=words, ylabel="Share captured")
-        ax.legend(fontsize="small", loc="lower right", title=f"bands: {100 * level:g}% intervals")
-        return curves
+        words = f"bands: {100 * level:g}% intervals"
+        ax.legend(fontsize="small", loc="lower right", title=words)
 
     return _draw(draw, (4.4, 3.6), said("referral"))
-
-
-def _curve(display) -> dict:
-    """What a reliability display shows, as lists."""
-    return {
-        "predicted": display.mean_predicted.tolist(),
-        "observed": display.mean_observed.tolist(),
-        "interval": display.interval.tolist(),
-        "cases": display.bin_counts.tolist(),
-    }
 
 
 def _loss(found: dict) -> Picture:
@@ -272,10 +248,9 @@ def _net_benefit(study: Study, k: int, how: dict) -> Picture:
     class_index = study.labels.classes[k]
 
     def draw(ax):
-        display = DecisionCurveDisplay.from_predictions(
+        DecisionCurveDisplay.from_predictions(
             study.labels, study.prediction, class_index=class_index, ax=ax, **how
         )
         ax.set(title=_safe(name), xlabel="Threshold probability", ylabel="Net benefit")
-        return {name: {"net_benefit": display.net_benefit.tolist()}}
 
     return _draw(draw, (2.9, 2.9), said("net_benefit", name=name))

@@ -1,10 +1,10 @@
 """Tables of labels and predictions in files: read, named, and brought into one order of rows."""
 
-import collections
 import hashlib
 import re
 import zipfile
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -92,10 +92,6 @@ def read_table(
     if id_column is None:
         id_column = likely_id if likely_id in frame else _guessed_ids(frame)
     values, ids = _without_ids(frame, id_column, path.name)
-    # other tables may hold a case often: once for each label
-    if what in ("proba", "counts") and ids is not None and len(set(ids)) < len(ids):
-        twice = next(name for name, n in collections.Counter(ids).items() if n > 1)
-        raise ValueError(f"{path.name}: the id {twice!r} occurs twice.")
     return Table(values, ids, facts, notes)
 
 
@@ -135,16 +131,13 @@ def _csv(path: Path, what: str, as_text: set) -> tuple:
 
 def _encoding(path: Path) -> str:
     """The first encoding in which the whole file is text."""
-    with path.open("rb") as stream:
-        if stream.read(2) in (b"\xff\xfe", b"\xfe\xff"):
-            return "utf-16"
+    content = path.read_bytes()
+    if content.startswith((b"\xff\xfe", b"\xfe\xff")):
+        return "utf-16"
     for encoding in ("utf-8-sig", "cp1252"):
-        try:
-            with path.open(encoding=encoding) as lines:
-                collections.deque(lines, maxlen=0)
-        except UnicodeDecodeError:
-            continue
-        return encoding
+        with suppress(UnicodeDecodeError):
+            content.decode(encoding)
+            return encoding
     return "latin-1"
 
 

@@ -1,7 +1,6 @@
 """The numbers of a report: public metrics, each with its interval."""
 
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from functools import partial
 from typing import NamedTuple
 
@@ -9,6 +8,7 @@ import numpy as np
 
 from .. import metrics
 from .._rows import Rows, read_rows
+from .._utils.arrays import Floats
 from .._utils.checks import take_rows
 from .._utils.progress import Progress
 from .._utils.simplex import accuracy
@@ -24,23 +24,7 @@ from ..label_histogram import (
 from ..metrics import bayes_decision, confidence_interval, decision_risk, paired_difference
 from ._study import Study
 
-PROBABILITIES: dict[str, Callable] = {
-    "accuracy": metrics.expected_accuracy,
-    "log_loss": metrics.label_log_loss,
-    "expected_squared_loss": metrics.expected_squared_loss,
-    "expected_calibration_error": metrics.expected_calibration_error,
-    "calibration_error": metrics.calibration_error,
-}
 MOST_CLASSES = 20
-# These need two labels of a case.
-PAIRS: dict[str, Callable] = {
-    "epistemic_loss": metrics.epistemic_loss,
-    "irreducible_loss": metrics.irreducible_loss,
-    "calibration_loss": metrics.calibration_loss,
-    "dispersion_loss": metrics.dispersion_loss,
-    "disagreement_squared_loss": metrics.disagreement_squared_loss,
-    "disagreement_calibration_error": metrics.disagreement_calibration_error,
-}
 AGREEMENT = (percent_agreement, fleiss_kappa, krippendorff_alpha, gwet_ac)
 # What calibration is judged by, in differences of one prediction from another.
 COMPARED = ("log_loss", "expected_squared_loss", "disagreement_squared_loss")
@@ -64,39 +48,6 @@ class Number(NamedTuple):
     class_name: str | None = None
 
 
-def _confidence_terms(rows: Rows) -> tuple:
-    top = rows.z.max(axis=1)
-    return rows.weight * (top - accuracy(rows.mu, rows.z)), rows.weight
-
-
-@metric(MeanOfTerms(terms=_confidence_terms, limits=(-1.0, 1.0)))
-def overconfidence(y, prediction) -> float:
-    """Mean of the largest probability minus the share of labels that agree with it."""
-    return ratio(_confidence_terms, read_rows(y, prediction))
-
-
-def _disagreement_terms(rows: Rows) -> tuple:
-    predicted = rows.distribution.disagreement()
-    return rows.weight * (predicted - pairwise_disagreement(rows.labels)), rows.weight
-
-
-@metric(MeanOfTerms(least_raters=2, terms=_disagreement_terms, limits=(-1.0, 1.0)))
-def excess_disagreement(y, prediction) -> float:
-    """Mean of the predicted disagreement minus the observed one."""
-    return ratio(_disagreement_terms, read_rows(y, prediction), 2)
-
-
-def _excess_error_terms(rows: Rows) -> tuple:
-    error = 1 - accuracy(rows.mu, rows.z)
-    return rows.weight * (error - pairwise_disagreement(rows.labels)), rows.weight
-
-
-@metric(MeanOfTerms(least_raters=2, terms=_excess_error_terms, limits=(-1.0, 1.0)))
-def excess_error(y, prediction) -> float:
-    """How much more often a rater disagrees with the model than with another rater."""
-    return ratio(_excess_error_terms, read_rows(y, prediction), 2)
-
-
 def ratio(terms, rows: Rows, least_raters: int = 1, **options) -> float:
     """The ratio of the sums of both terms; NaN where no sample has so many raters."""
     seen = rows.contributing(least_raters)
@@ -106,6 +57,61 @@ def ratio(terms, rows: Rows, least_raters: int = 1, **options) -> float:
     return float(numerator.sum() / denominator.sum())
 
 
+def _mean_of(what: Callable, least_raters: int = 1) -> Callable:
+    """The metric that is the mean over cases of ``what(rows)``, from −1 to 1."""
+
+    def terms(rows: Rows) -> tuple:
+        return rows.weight * what(rows), rows.weight
+
+    @metric(MeanOfTerms(least_raters=least_raters, terms=terms, limits=(-1.0, 1.0)))
+    def function(y, prediction) -> float:
+        return ratio(terms, read_rows(y, prediction), least_raters)
+
+    return function
+
+
+@_mean_of
+def overconfidence(rows: Rows) -> Floats:
+    """The largest probability minus the share of labels that agree with it."""
+    return rows.z.max(axis=1) - accuracy(rows.mu, rows.z)
+
+
+@partial(_mean_of, least_raters=2)
+def excess_disagreement(rows: Rows) -> Floats:
+    """The predicted disagreement minus the observed one."""
+    return rows.distribution.disagreement() - pairwise_disagreement(rows.labels)
+
+
+@partial(_mean_of, least_raters=2)
+def excess_error(rows: Rows) -> Floats:
+    """How much more often a rater disagrees with the model than with another rater."""
+    return 1 - accuracy(rows.mu, rows.z) - pairwise_disagreement(rows.labels)
+
+
+PROBABILITIES: dict[str, Callable] = {
+    "accuracy": metrics.expected_accuracy,
+    "log_loss": metrics.label_log_loss,
+    "expected_squared_loss": metrics.expected_squared_loss,
+    "expected_calibration_error": metrics.expected_calibration_error,
+    "calibration_error": metrics.calibration_error,
+    "overconfidence": overconfidence,
+}
+# These need two labels of a case.
+_PAIRS = (
+    metrics.epistemic_loss,
+    metrics.irreducible_loss,
+    metrics.calibration_loss,
+    metrics.dispersion_loss,
+    metrics.disagreement_squared_loss,
+    metrics.disagreement_calibration_error,
+)
+PAIRS: dict[str, Callable] = {
+    **{of_pairs.__name__: of_pairs for of_pairs in _PAIRS},
+    "excess_disagreement": excess_disagreement,
+    "excess_error": excess_error,
+}
+
+
 class Intervals(NamedTuple):
     """How intervals are made: what they all share."""
 
@@ -113,8 +119,10 @@ class Intervals(NamedTuple):
     level: float
     random_state: int
 
-    def measure(self, name: str, function, prediction, subset: str, **options) -> Number:
-        """One metric with its interval for these raters and new cases.
+    def measure(
+        self, name: str, function, prediction, subset="uncalibrated", raters="fixed", **options
+    ) -> Number:
+        """One metric with its interval, for these raters and new cases.
 
         Of very many cases all but means are those of some of them.
         """
@@ -129,22 +137,16 @@ class Intervals(NamedTuple):
             study = study.few
         own = self._replace(study=study)
         interval = confidence_interval(
-            function, study.labels, prediction, raters="fixed", **own.how, **options
+            function, study.labels, prediction, raters=raters, **own.how, **options
         )
         return own._number(name, subset, interval, tags)
 
-    def for_new_raters(self, name: str, function) -> Number:
-        """A metric of the study's own prediction with its interval for new raters and new cases.
-
-        NaN where hardly a case has labels enough without one of the raters.
-        """
-        study = self.study
-        interval = (np.nan, np.nan, np.nan)
-        with suppress(ValueError):
-            interval = confidence_interval(
-                function, study.labels, study.prediction, raters="random", **self.how
-            )[:3]
-        return Number(name, "new_raters", *interval, self.level, len(study))
+    def sought(self, name: str, function, subset="uncalibrated", **how) -> Number:
+        """The same of the study's own prediction; NaN where too few cases or labels count."""
+        try:
+            return self.measure(name, function, self.study.prediction, subset, **how)
+        except ValueError:
+            return Number(name, subset, np.nan, np.nan, np.nan, self.level, 0)
 
     def compare(self, name: str, function, prediction, subset: str, **options) -> Number:
         """How much smaller a metric is than that of the study's own prediction."""
@@ -188,24 +190,22 @@ def _plan(intervals: Intervals, recalibrated: Distribution | None) -> Iterator[p
         chosen |= PAIRS
         for of_labels in AGREEMENT:
             yield partial(intervals.measure, of_labels.__name__, of_labels, None, "labels")
-    gaps = {"overconfidence": overconfidence}
-    if study.has_pairs:
-        gaps |= {"excess_disagreement": excess_disagreement, "excess_error": excess_error}
-    if study.raters == "random":
-        primary = "excess_error" if study.hard else "overconfidence"
-        if primary in gaps:
-            yield partial(intervals.for_new_raters, primary, gaps[primary])
+    primary = study.primary
+    if study.raters == "random" and primary in chosen:
+        yield partial(intervals.sought, primary, chosen[primary], "new_raters", raters="random")
     predictions = {"uncalibrated": study.prediction}
     if recalibrated is not None:
         predictions["recalibrated"] = recalibrated
+    costs: dict = {"cost_matrix": study.costs}
     for subset, prediction in predictions.items():
-        for name, function in (chosen | gaps).items():
+        for name, function in chosen.items():
             yield partial(intervals.measure, name, function, prediction, subset)
         if study.costs is not None:
             advised = bayes_decision(prediction, study.costs)
-            own = {"cost_matrix": study.costs}
-            yield partial(intervals.measure, "decision_risk", decision_risk, advised, subset, **own)
+            risk = "decision_risk", decision_risk, advised, subset
+            yield partial(intervals.measure, *risk, **costs)
     if recalibrated is not None:
         for name in COMPARED:
             if name in chosen:
-                yield partial(intervals.compare, name, chosen[name], recalibrated, "difference")
+                own = name, chosen[name], recalibrated, "difference"
+                yield partial(intervals.compare, *own)

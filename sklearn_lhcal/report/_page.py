@@ -44,7 +44,7 @@ def render(
     data: dict,
     study: Study,
     found: dict[tuple[str, str], Number],
-    by_class: list[Number],
+    by_class: dict[str, dict[str, Number]],
     drawn: dict[str, list[Picture]],
 ) -> str:
     """The page, everything in it escaped."""
@@ -57,7 +57,7 @@ def render(
         style=style,
         script=script,
         hashes={"style": _hash(style), "script": _hash(script)},
-        by_class=by_name(by_class),
+        by_class=by_class,
         pictures=drawn,
     )
     return made.lstrip()

@@ -62,9 +62,13 @@ def facts(found: Raters | None, study: Study) -> dict | None:
     if found is None:
         return None
     rows = rows_of_raters(found, study)
-    beside = lines("beside_raters", raters=found, state_of=error_state, margin=MARGIN)
-    words = said("stands_out", rows=rows, table=found.table)
-    return {"sentences": beside, "stands_out": words, "table": rows}
+    return {
+        "sentences": lines("beside_raters", raters=found, state_of=error_state, margin=MARGIN),
+        "stands_out": said("stands_out", rows=rows, table=found.table),
+        "model_error": list(found.these.model_error[:3]),
+        "rater_error": list(found.these.reader_error[:3]),
+        "table": rows,
+    }
 
 
 def rows_of_raters(found: Raters, study: Study) -> list[dict]:

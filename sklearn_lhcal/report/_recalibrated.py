@@ -1,6 +1,5 @@
 """What calibration would change: predictions for samples that the calibrator did not see."""
 
-import re
 import warnings
 from typing import NamedTuple
 
@@ -8,9 +7,8 @@ import numpy as np
 from sklearn.model_selection import GroupKFold, KFold
 from sklearn.utils import check_random_state
 
-from .._utils.progress import Progress
 from ..calibration import AlphaCalibration, TemperatureScaling
-from ..distributions import Dirichlet, Distribution, PointMass
+from ..distributions import Distribution
 from ._study import Study
 
 # Below so many cases or patients a calibrator learns little but noise.
@@ -28,7 +26,7 @@ class Recalibrated(NamedTuple):
     messages: list[str]
 
 
-def recalibrate(study: Study, random_state, verbose: bool) -> Recalibrated:
+def recalibrate(study: Study, random_state) -> Recalibrated:
     """Temperature scaling, and α-calibration where samples have two labels, out of fold."""
     if study.n_groups < LEAST_UNITS:
         reason = f"there are {study.n_groups} cases or patients, fewer than {LEAST_UNITS}"
@@ -36,39 +34,23 @@ def recalibrate(study: Study, random_state, verbose: bool) -> Recalibrated:
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:
-            prediction = _out_of_fold(study, check_random_state(random_state), verbose)
+            prediction = _out_of_fold(study, check_random_state(random_state))
         except ValueError as error:
             return Recalibrated(None, str(error), [])
     return Recalibrated(prediction, "", [str(warning.message) for warning in caught])
 
 
-def said_once(messages: list[str]) -> list[str]:
-    """The first of those that differ in their numbers only, as those of the folds do."""
-    first: dict[str, str] = {}
-    for message in messages:
-        first.setdefault(re.sub(r"\d+(\.\d+)?", "#", message), message)
-    return sorted(first.values())
-
-
-def _out_of_fold(study: Study, rng: np.random.RandomState, verbose: bool) -> Distribution:
-    splitter = KFold(FOLDS, shuffle=True, random_state=rng)
-    if study.groups is not None:
-        splitter = GroupKFold(FOLDS, shuffle=True, random_state=rng)
-    z = np.empty_like(study.z)
-    total = np.full(len(study), np.inf)
-    splits = splitter.split(study.z, groups=study.groups)
-    for train, test in Progress(splits, desc="calibration", total=FOLDS, disable=not verbose):
+def _out_of_fold(study: Study, rng: np.random.RandomState) -> Distribution:
+    folds = KFold if study.groups is None else GroupKFold
+    splitter = folds(FOLDS, shuffle=True, random_state=rng)
+    parts, tested = [], []
+    for train, test in splitter.split(study.z, groups=study.groups):
         if len(train) > MOST_ROWS:
             train = rng.choice(train, MOST_ROWS, replace=False)
         fitted = _calibrator(study).fit(study.z[train], study.labels.counts[train])
-        prediction = fitted.predict_dist(study.z[test])
-        z[test] = prediction.mean()
-        if isinstance(prediction, Dirichlet):
-            total[test] = prediction.total
-    if np.isfinite(total).all():
-        prediction = Dirichlet.from_mean(z, total)
-    else:
-        prediction = PointMass(z)
+        parts.append(fitted.predict_dist(study.z[test]))
+        tested.append(test)
+    prediction = Distribution.concatenate(parts)[np.argsort(np.concatenate(tested))]
     return prediction.with_classes(study.prediction.classes)
 
 

@@ -43,15 +43,9 @@ class Referral(NamedTuple):
 
     @property
     def curves(self) -> dict:
-        """The same as lists of numbers."""
-        shares = {
-            name: {
-                "share_captured": [number.estimate for number in points],
-                "interval": [[number.low, number.high] for number in points],
-            }
-            for name, points in self.captured.items()
-        }
-        return {"share_referred": self.sent, **shares}
+        """The same as lists: estimate, low and high of each quantity at each share."""
+        ends = {name: [list(n[2:5]) for n in points] for name, points in self.captured.items()}
+        return {"share_referred": self.sent, **ends}
 
 
 def referral(intervals: Intervals) -> Referral:
@@ -63,9 +57,7 @@ def referral(intervals: Intervals) -> Referral:
     wanted = [name for name in CAPTURED if study.has_pairs or name != "irreducible_loss"]
     captured = {
         name: [
-            intervals.measure(
-                name, share_captured, study.prediction, "uncalibrated", of=CAPTURED[name], above=a
-            )
+            intervals.measure(name, share_captured, study.prediction, of=CAPTURED[name], above=a)
             for a in above
         ]
         for name in wanted
@@ -75,7 +67,7 @@ def referral(intervals: Intervals) -> Referral:
 
 def captured(sent: Referral) -> str:
     """What the tenth of the cases with the most predicted disagreement captures."""
-    at = min(range(len(sent.sent)), key=lambda i: abs(sent.sent[i] - _TENTH))
+    at = int(np.abs(np.array(sent.sent) - _TENTH).argmin())
     points = {WORDS[name]: points[at] for name, points in sent.captured.items()}
     return said("captured", share=sent.sent[at], points=points)
 

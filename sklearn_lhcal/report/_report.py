@@ -19,10 +19,10 @@ from .._utils.types import ArrayLike, LabelsLike, Samples
 from .._utils.version import __version__
 from . import _cases, _findings, _page, _raters, _verdict
 from ._classes import of_classes, subgroups
-from ._figures import Picture, pictures
+from ._figures import pictures
 from ._numbers import Intervals, numbers
 from ._raters import raters_of
-from ._recalibrated import Recalibrated, recalibrate, said_once
+from ._recalibrated import Recalibrated, recalibrate
 from ._referral import captured, referral
 from ._saving import write_together
 from ._study import Study, read_study
@@ -201,7 +201,7 @@ def report_on(study: Study, *, settings: dict, inputs: dict | None, verbose: boo
     sensitive = settings["sensitive"]
     level, seed = settings["confidence_level"], settings["random_state"]
     nothing = Recalibrated(None, "", [])
-    recalibrated = nothing if study.hard else recalibrate(study, seed, verbose)
+    recalibrated = nothing if study.hard else recalibrate(study, seed)
     intervals = Intervals(study, level, seed)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -209,19 +209,25 @@ def report_on(study: Study, *, settings: dict, inputs: dict | None, verbose: boo
         known = ".*(raters|biased upwards|the standard error|of equal size)"
         warnings.filterwarnings("ignore", message=known, category=UserWarning)
         found = numbers(intervals, recalibrated.prediction, verbose)
+        every = _verdict.of_findings(intervals)
         # of very many cases some do for all that follows
         intervals = intervals._replace(study=study.few)
-        by_class = of_classes(intervals, verbose)
+        by_class = of_classes(intervals)
         raters = raters_of(intervals, sensitive)
+        told = _raters.facts(raters, study)
         sent = referral(intervals)
         audited = subgroups(intervals)
         after = take_rows(recalibrated.prediction, study.drawn)
-        drawn = pictures(study.few, after, found, by_class, raters, sent, level)
-    messages = said_once([*recalibrated.messages, *(str(one.message) for one in caught)])
+        drawn = pictures(study.few, after, found, by_class, told, sent, level)
+    messages = [*recalibrated.messages, *(str(one.message) for one in caught)]
+    # the folds' begin alike
+    messages = sorted({message[:30]: message for message in messages}.values())
     checks = _findings.checks(study, recalibrated.reason, messages)
     failures = [check.message for check in checks if check.severity == "failure"]
     verdict = _verdict.verdicts(found, study, failures)
     settings = {**settings, "tolerance": _verdict.TOLERANCE, "margin": _verdict.MARGIN}
+    classes = _page.by_name(by_class)
+    about = {"study": study, "settings": settings, "numbers": found}
     data = {
         "schema_version": SCHEMA_VERSION,
         "package": {"name": "sklearn_lhcal", "version": __version__},
@@ -233,28 +239,21 @@ def report_on(study: Study, *, settings: dict, inputs: dict | None, verbose: boo
         "verdict": verdict,
         "reconciled": _verdict.reconciled(found, verdict[0]["state"]),
         "checks": [check._asdict() for check in checks],
+        "findings": every,
         "flow": _cases.flow(study, sensitive),
         "metrics": [number._asdict() for number in [*found.values(), *by_class]],
-        "raters": _raters.facts(raters, study),
+        "raters": told,
         "confusion": _raters.confusion(study),
         "disputed": _cases.disputed(study, sensitive),
-        "referral": {"words": captured(sent)},
+        "referral": {"words": captured(sent), **sent.curves},
         "default_cost": _default_cost(study),
         "subgroups": audited,
-        "paragraphs": _paragraphs(study, found, by_class, raters, settings),
-        "curves": {about: _together(side_by_side) for about, side_by_side in drawn.items()},
+        "paragraphs": {
+            "results": said("results", classes=classes, raters=raters, **about),
+            "methods": said("methods", version=__version__, **about),
+        },
     }
-    return Report(data, _page.render(data, study, found, by_class, drawn))
-
-
-def _paragraphs(study: Study, found: dict, by_class, raters, settings: dict) -> dict[str, str]:
-    """What can be pasted into a paper, with the numbers of each class."""
-    classes = list(_page.by_name(by_class).values())
-    about = {"study": study, "settings": settings, "numbers": found}
-    return {
-        "results": said("results", classes=classes, raters=raters, **about),
-        "methods": said("methods", version=__version__, **about),
-    }
+    return Report(data, _page.render(data, study, found, classes, drawn))
 
 
 def _default_cost(study: Study) -> float | None:
@@ -279,10 +278,6 @@ def _inputs(study: Study, given: dict | None, sensitive: bool) -> dict:
         "n_groups": None if study.groups is None else study.n_groups,
         "n_rows_without_labels": study.n_dropped,
     }
-
-
-def _together(side_by_side: list[Picture]) -> dict:
-    return {name: curve for picture in side_by_side for name, curve in picture.curves.items()}
 
 
 def _sha256(array) -> str:

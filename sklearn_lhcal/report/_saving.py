@@ -18,9 +18,7 @@ def check_folder(folder: Path) -> None:
     for name in FILES:
         if (folder / name).is_dir():
             raise IsADirectoryError(None, "is a folder", folder / name)
-    there = folder
-    while not there.exists():
-        there = there.parent
+    there = next(place for place in (folder, *folder.parents) if place.exists())
     if not there.is_dir():
         raise NotADirectoryError(None, "is a file, not a folder", there)
     try:
@@ -39,22 +37,21 @@ def write_together(folder: Path, contents: Mapping[str, str]) -> None:
             (parts / name).write_text(content, encoding="utf-8")
             if (folder / name).exists():
                 shutil.copy2(folder / name, parts / f"old {name}")
-        _replace(parts, folder, list(contents))
+        try:
+            for name in contents:
+                os.replace(parts / name, folder / name)
+        except BaseException:
+            for name in contents:
+                _restore(parts / f"old {name}", folder / name)
+            raise
 
 
-def _replace(parts: Path, folder: Path, names: list[str]) -> None:
-    """Files by their new versions; where one fails, all are as they were."""
-    done: list[str] = []
-    try:
-        for name in names:
-            os.replace(parts / name, folder / name)
-            done.append(name)
-    except BaseException:
-        for name in done:
-            (folder / name).unlink()
-            if (parts / f"old {name}").exists():
-                os.replace(parts / f"old {name}", folder / name)
-        raise
+def _restore(old: Path, file: Path) -> None:
+    """What stood in the place of a file; nothing where nothing did."""
+    if old.exists():
+        os.replace(old, file)
+    else:
+        file.unlink(missing_ok=True)
 
 
 @contextmanager

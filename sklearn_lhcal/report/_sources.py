@@ -2,7 +2,9 @@
 
 import difflib
 import re
+import warnings
 from argparse import Namespace
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -10,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from .._utils.checks import errors_of
 from .._utils.names import column_names, sorted_names
 from ..label_histogram import Annotations
 from ._files import Table, as_ids
@@ -32,7 +35,7 @@ def tables_of(options: Namespace, read) -> dict[str, Table]:
         "proba": options.proba or options.predicted_labels,
         "counts": options.counts,
     }
-    text = [*options.subgroups, options.patient]
+    text = [*options.subgroups, options.patient, options.finding]
     names = {"id_column": options.id, "likely_id": case, "as_text": text}
     tables = {what: read(file, what, **names) for what, file in given.items() if file}
     if options.costs:
@@ -42,11 +45,35 @@ def tables_of(options: Namespace, read) -> dict[str, Table]:
             raise ValueError("--proba needs a column that names the cases; which, says --id.")
         of_labels = {"id_column": case, "as_text": [*text, *others]}
         tables["annotations"] = read(options.annotations, "annotations", **of_labels)
+    elif options.finding or options.only:
+        raise ValueError("Several findings need --annotations: a row for each label.")
     return tables
 
 
 def studies_of(tables: Mapping[str, Table], options: Namespace) -> dict[str, Study]:
-    """A study for each model or judge; of probabilities there is one, whose name is empty."""
+    """A study for each model or judge; of probabilities there is one, whose name is empty.
+
+    Of several findings it is about one, and holds the studies of all.
+    """
+    if not (options.finding or options.only):
+        return _studies_of(tables, options)
+    if options.classes and len(options.classes) != 2:
+        raise ValueError("--classes names two answers: absent and present.")
+    every = {}
+    for name, own in _by_finding(tables, options).items():
+        with errors_of(f"Finding {name!r}"):
+            every[name] = _studies_of({**tables, **own}, _of_presence(options, name))
+    if options.only not in every:
+        raise ValueError(f"The findings are {list(every)[:50]}: say which one, --only NAME.")
+    chosen = {}
+    for judge, study in every[options.only].items():
+        findings = {name: studies[judge] for name, studies in every.items()}
+        chosen[judge] = replace(study, findings=findings)
+    return chosen
+
+
+def _studies_of(tables: Mapping[str, Table], options: Namespace) -> dict[str, Study]:
+    """The studies of one finding."""
     import pandas as pd
 
     ids = _ids(tables)
@@ -93,10 +120,58 @@ def _of_files(message: str, ids: NDArray) -> str:
     said = message.partition("; if y holds")[0].partition(". Divide by")[0]
     said = re.sub(r"\bsample (\d+)", lambda found: f"case {ids[int(found[1])]!r}", said)
     for array, (option, advice) in OF_FILES.items():
-        if re.search(rf"\b{array}\b", said):
-            said = re.sub(rf"\b{array}\b", option, said).rstrip(".")
-            return f"{said}. {advice}"
+        said, n = re.subn(rf"\b{array}\b", option, said)
+        if n:
+            return f"{said.rstrip('.')}. {advice}"
     return said
+
+
+# -------------------------------------------------------------------------------------- findings
+
+
+def _by_finding(tables: Mapping[str, Table], options: Namespace) -> dict[str, dict]:
+    """The tables of each finding that has labels and a prediction."""
+    column = options.finding or "finding"
+    sides = {"annotations": options.columns[2], "proba": "probability"}
+    about = [*options.subgroups, options.patient, *options.columns]
+    frames = [tables[what].values.drop(columns=about, errors="ignore") for what in sides]
+    given, known = (_findings(frame, column) for frame in frames)
+    both = [name for name in given if name in known]
+    lost = [name for name in given if name not in known]
+    if lost:
+        warnings.warn(f"Findings without a prediction are left out: {lost[:20]}.", stacklevel=2)
+    long = {what: _long(tables[what], value, column, both) for what, value in sides.items()}
+    return {name: {what: _of(table, column, name) for what, table in long.items()} for name in both}
+
+
+def _findings(frame, column: str) -> list:
+    """Names of findings: the values of the column, or the columns where there is none."""
+    if column in frame:
+        return sorted(frame[column].fillna("(blank)").unique())
+    return list(frame)
+
+
+def _long(table: Table, value: str, column: str, names: list[str]) -> Table:
+    """A row for each case and finding, from one with a column for each finding too."""
+    frame = table.values.set_axis(table.ids, axis=0)
+    if column not in frame:
+        about = frame.columns.difference(names).tolist()
+        frame = frame.melt(about, names, column, value, ignore_index=False)
+    return table._replace(values=frame)
+
+
+def _of(table: Table, column: str, name: str) -> Table:
+    """The rows of one finding."""
+    own = table.values[table.values[column] == name].drop(columns=column)
+    return table._replace(values=own, ids=own.index.to_numpy(object))
+
+
+def _of_presence(options: Namespace, name: str) -> Namespace:
+    """The options of one finding, whose classes are its absence and itself."""
+    classes = [f"no {name}", name]
+    names = dict(zip(options.classes or ("0", "1"), classes, strict=True))
+    changes = {old: names.get(new, new) for old, new in options.map.items()} | names
+    return Namespace(**vars(options) | {"map": changes, "classes": classes})
 
 
 # ----------------------------------------------------------------------------------------- cases
@@ -104,10 +179,13 @@ def _of_files(message: str, ids: NDArray) -> str:
 
 def _ids(tables: Mapping[str, Table]) -> NDArray:
     """Names of the cases: those of the first of these tables that has some, else numbers."""
-    for what in ("proba", "counts"):
-        if what in tables and tables[what].ids is not None:
-            return tables[what].ids
-    return np.arange(len(tables["proba"].values)).astype(object)
+    named = [tables[what] for what in ("proba", "counts") if what in tables]
+    named = [table for table in named if table.ids is not None]
+    for table in named:
+        twice, n = Counter(table.ids).most_common(1)[0]
+        if n > 1:
+            raise ValueError(f"{table.facts['file']}: the id {twice!r} occurs twice.")
+    return named[0].ids if named else np.arange(len(tables["proba"].values)).astype(object)
 
 
 def _by_case(table: Table, what: str, ids: NDArray):
@@ -171,7 +249,7 @@ def _about(name: str, frames: Mapping, ids: NDArray, needed: bool = False) -> ND
 # ---------------------------------------------------------------------------------------- labels
 
 
-def _labels(frames: Mapping, ids: NDArray, options: Namespace) -> tuple[Any, NDArray, list[Step]]:
+def _labels(frames: Mapping, ids: NDArray, options: Namespace) -> tuple:
     """Annotations, or a frame of counts, of the cases with labels; these; and what was left out."""
     import pandas as pd
 
@@ -218,13 +296,14 @@ def _votes(y) -> dict[str, int]:
     return {} if column_names(y, "counts") is None else y.sum().astype(int).to_dict()
 
 
-def _with_unchosen(y, votes: Mapping[str, int], prediction) -> tuple[Any, list[str]]:
+def _with_unchosen(y, votes: Mapping[str, int], prediction) -> tuple:
     """Labels with the classes that only the prediction names; and what is to be said of it."""
     names = column_names(prediction, "prediction")
     if names is None or not votes:
         return y, []
-    _check_known(votes, "labels", names.tolist())
-    absent = [name for name in names.tolist() if name not in votes]
+    classes = names.tolist()
+    _check_known(votes, "labels", classes)
+    absent = [name for name in classes if name not in votes]
     if isinstance(y, Annotations) or not absent:
         return y, []
     note = f"--counts has no column for {absent[:20]}: taken for classes that nobody chose."
@@ -261,7 +340,7 @@ def _quoted(words: str) -> str:
 # ----------------------------------------------------------------------------------- predictions
 
 
-def _predictions(frame, votes: Mapping[str, int], options: Namespace) -> tuple[dict, list[str]]:
+def _predictions(frame, votes: Mapping[str, int], options: Namespace) -> tuple:
     """Named class probabilities by the names of judges, and what is to be said of them."""
     if options.predicted_labels or not frame.select_dtypes(["number", "bool"]).shape[1]:
         return _hard(frame, votes, options), []
@@ -272,7 +351,7 @@ def _predictions(frame, votes: Mapping[str, int], options: Namespace) -> tuple[d
     off = np.abs(sums - 1).max()
     notes = []
     if 1e-6 < off <= ROUNDED + 1e-9:
-        notes = [f"Samples of --proba sum to 1 only within {off:.1g}; each was divided by its sum."]
+        notes = [f"--proba sums to 1 only within {off:.1g}: each case was divided by its sum."]
         frame = frame.div(sums, axis=0)
     prediction = _renamed(_named(frame, "proba", options.classes), options.map)
     if options.ordered:
@@ -288,10 +367,7 @@ def _hard(frame, votes: Mapping[str, int], options: Namespace) -> dict:
     import pandas as pd
 
     said = frame.apply(as_ids).replace(options.map)
-    gaps = said.isna()
-    if gaps.any(axis=None):
-        judge = gaps.any().idxmax()
-        raise ValueError(f"{judge!r} has no label for case {gaps[judge].idxmax()!r}.")
+    _check_gaps(said, "predicted-labels")
     seen = set(votes).union(said.to_numpy().ravel())
     classes = options.classes or sorted_names(list(seen)).tolist()
     predictions = {}
@@ -323,9 +399,14 @@ def _check_numbers(frame, what: str) -> None:
             f"--{what}: column {name!r} holds text, not numbers. If it names the cases, add "
             f"--id {name}; if it says what they are, --subgroups {name}; else drop it."
         )
+    _check_gaps(frame, what)
+
+
+def _check_gaps(frame, what: str) -> None:
+    """ValueError where a case has an empty cell."""
     gaps = frame.isna().any(axis=1)
     if gaps.any():
-        raise ValueError(f"--{what}: case {gaps.idxmax()!r} lacks a number; complete or drop it.")
+        raise ValueError(f"--{what}: case {gaps.idxmax()!r} has an empty cell; fill or drop it.")
 
 
 def _named(frame, what: str, classes: list[str] | None):

@@ -74,6 +74,8 @@ class Study:
         What the page is called, and whose predictions it is about; "" where that was not said.
     patients : ndarray of shape (n,) or None
         What each group is called.
+    findings : dict of str to Study
+        All findings, where this study is about one of several.
     """
 
     labels: Labels
@@ -89,6 +91,7 @@ class Study:
     title: str = ""
     model_name: str = ""
     patients: NDArray | None = None
+    findings: Mapping[str, Self] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -164,6 +167,11 @@ class Study:
         return bool((self.z.max(axis=1) == 1).all())
 
     @property
+    def primary(self) -> str:
+        """The number that decides the verdict."""
+        return "excess_error" if self.hard else "overconfidence"
+
+    @property
     def has_pairs(self) -> bool:
         """Whether some sample has two labels."""
         return bool((self.n_labels >= 2).any())
@@ -184,7 +192,8 @@ def read_study(
 ) -> Study:
     """Check everything that a report is made from."""
     given = read_labels(y)
-    columns = {str(name): as_names(subgroups[name], "subgroups") for name in _columns(subgroups)}
+    of = {} if subgroups is None else subgroups
+    columns = {str(name): as_names(of[name], "subgroups") for name in getattr(of, "columns", of)}
     check_same_length(len(given), ids=ids, **columns)
     # samples without labels are left out here
     rows = read_rows(given, prediction, None, groups, classes=classes)
@@ -197,15 +206,10 @@ def read_study(
     names = np.arange(labels.shape[1]) if labels.classes is None else labels.classes
     if cost_matrix is not None:
         check_cost_matrix(cost_matrix).for_classes(names, len(names))
-    numbers = rows.groups
-    patients = None
-    n_units = len(labels)
+    numbers, patients = rows.groups, None
     if numbers is not None:
-        units, numbers = np.unique(numbers, return_inverse=True)
-        n_units = len(units)
+        numbers = np.unique(numbers, return_inverse=True)[1]
         patients = as_names(groups, "groups")[given.rated]
-    if n_units < 2:
-        raise ValueError(f"A report needs two rows or groups with labels at least, got {n_units}.")
     if ids is None:
         ids = _own_ids(y, prediction)
     if ids is not None:
@@ -219,7 +223,7 @@ def read_study(
     labels.graded = isinstance(distance, str)
     n_dropped = len(given) - len(labels)
     flow = [Step("cases given", len(given)), Step("left out: without a label", n_dropped)]
-    return Study(
+    study = Study(
         labels=labels,
         prediction=prediction,
         groups=numbers,
@@ -233,6 +237,10 @@ def read_study(
         model_name=model_name or "",
         patients=patients,
     )
+    n = study.n_groups
+    if n < 2:
+        raise ValueError(f"A report needs two rows or groups with labels at least, got {n}.")
+    return study
 
 
 def _graded(given: Labels, names: NDArray) -> NDArray:
@@ -240,13 +248,6 @@ def _graded(given: Labels, names: NDArray) -> NDArray:
     if given.graded and set(given.classes.tolist()) == set(names.tolist()):
         return given.classes
     return names if numbers_of(names) is None else sorted_names(names)
-
-
-def _columns(frame) -> Sequence:
-    """Names of the columns of a frame or a dict."""
-    if frame is None:
-        return ()
-    return list(getattr(frame, "columns", frame))
 
 
 def _own_ids(y, prediction) -> NDArray | None:

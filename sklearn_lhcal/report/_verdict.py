@@ -21,7 +21,7 @@ excess error Δ: how much more often a rater disagrees with the model than with 
 A data check that failed withholds the verdict.
 """
 
-from ._numbers import Number
+from ._numbers import Intervals, Number, overconfidence
 from ._study import Study
 from ._words import lines, said
 
@@ -54,6 +54,31 @@ def error_state(excess: Number) -> str:
     return "inconclusive"
 
 
+def of_findings(intervals: Intervals) -> list[dict]:
+    """The primary comparison of each finding, with intervals for all of them together."""
+    if intervals.study.hard:
+        return []
+    findings = intervals.study.findings
+    level = 1 - (1 - intervals.level) / max(len(findings), 1)
+    return [
+        _of_finding(name, intervals._replace(study=study, level=level))
+        for name, study in findings.items()
+    ]
+
+
+def _of_finding(name: str, intervals: Intervals) -> dict:
+    study = intervals.study
+    gap = intervals.sought("overconfidence", overconfidence)
+    share = study.labels.counts.sum(axis=0)[-1] / study.n_labels.sum()
+    return {
+        "finding": name,
+        "n_cases": len(study),
+        "share_of_labels": float(share),
+        "overconfidence": list(gap[2:5]),
+        "state": confidence_state(gap),
+    }
+
+
 def advice_state(state: str, change: Number) -> str:
     """What follows from the verdict and from what calibration does to the log loss."""
     if change.low > 0 or state == "calibrated":
@@ -64,7 +89,8 @@ def advice_state(state: str, change: Number) -> str:
 
 
 def _sentence(about: str, state: str, words: str) -> dict[str, str]:
-    return {"about": about, "state": state, "words": words, "title": said("title", state=state)}
+    title = said("title", state=state)
+    return {"about": about, "state": state, "words": words, "title": title}
 
 
 def verdicts(numbers: Numbers, study: Study, failures: list[str]) -> list[dict[str, str]]:
@@ -77,7 +103,7 @@ def verdicts(numbers: Numbers, study: Study, failures: list[str]) -> list[dict[s
         return [_sentence("data", "withheld", said("withheld", failures=failures))]
     if study.hard and not study.has_pairs:
         return [_sentence("data", "withheld", said("no_probabilities"))]
-    primary = "excess_error" if study.hard else "overconfidence"
+    primary = study.primary
     state_of = error_state if study.hard else confidence_state
     number = numbers[(primary, "uncalibrated")]
     state = state_of(number)

@@ -55,6 +55,8 @@ FILES = {
 NAMES = {
     "--id": "the column that names the cases",
     "--patient --group-column": "the column, of any file, that names the patient",
+    "--finding": "the column of findings, where cases have several",
+    "--only": "the finding that the page is about",
     "--title": "the title of the page",
     "--model-name": "what the page calls the model",
 }
@@ -75,6 +77,8 @@ def main(arguments: list[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     options.map = dict(options.map)
     options.classes = options.ordered or options.classes or None
+    if options.only:
+        options.title = f"{options.title or 'Calibration report'}: {options.only}"
     try:
         check_folder(Path(options.output))
         studies, files = _studies(options)

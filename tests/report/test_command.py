@@ -229,7 +229,7 @@ def test_each_judge_has_a_page(files, predicted):
 
 def test_a_judge_says_something_of_each_case(files):
     files.proba = pd.DataFrame({"image": IDS, "gpt": ["benign"] * 29 + [None]})
-    assert "'gpt' has no label for case '029'" in files.refused()
+    assert "case '029' has an empty cell" in files.refused()
     files.proba["gpt"] = "benigne"
     assert files.read().classes == ["None", "benign", "benigne", "malignant"]
     said = files.refused("--classes", *CLASSES, predicted="--predicted-labels")

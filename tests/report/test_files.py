@@ -207,7 +207,7 @@ def test_one_column_is_the_probability_of_the_second_class(read, tmp_path, capsy
         (
             "counts",
             lambda values: np.where(values == values.max(), np.nan, values),
-            "lacks a number",
+            "has an empty cell",
         ),
         ("counts", lambda values: np.char.add(values.astype(str), " votes"), "holds text"),
     ],

@@ -51,6 +51,5 @@ def test_20_000_votes_of_one_case_cost_nothing():
     made = report(counts, data.prediction)
     accuracy = metrics.expected_accuracy(counts, data.prediction)
     assert number(made, "accuracy")["estimate"] == pytest.approx(accuracy, rel=1e-12)
-    assert len(made.data["curves"]["labels"]["cases"]) <= 20
-    assert sum(made.data["curves"]["labels"]["cases"]) == 60
+    assert "Cases have 3 to 20,000 labels" in made.html
     assert len(made.html) < 1_500_000

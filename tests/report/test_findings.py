@@ -1,0 +1,144 @@
+"""Several findings in one table: the page is about one of them, and has a table of all."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from sklearn_lhcal.report import command
+
+NAMES = ["edema", "mass", "nodule"]
+LONG = ["--columns", "film", "reader", "present"]
+
+
+@pytest.fixture(scope="module")
+def tables():
+    """Labels of three of four readers a film and finding, and probabilities that are too sure."""
+    rng = np.random.default_rng(0)
+    p = pd.DataFrame(rng.beta(1, 2, (120, 3)), columns=NAMES)
+    rows = [
+        (f"{i:03d}", "ABCD"[r], name, int(rng.random() < p[name][i]))
+        for name in NAMES
+        for i in range(120)
+        for r in rng.permutation(4)[:3]
+    ]
+    labels = pd.DataFrame(rows, columns=["film", "reader", "what", "present"])
+    sure = p**4 / (p**4 + (1 - p) ** 4)
+    sure.insert(0, "film", [f"{i:03d}" for i in range(120)])
+    return labels.sample(frac=1, random_state=0), sure
+
+
+@pytest.fixture
+def run(tmp_path, capsys):
+    """The numbers of a page, or what the command says where there is none."""
+
+    def run(labels, proba, *more, option="--proba"):
+        labels.to_csv(tmp_path / "labels.csv", index=False)
+        proba.to_csv(tmp_path / "proba.csv", index=False)
+        asked = ["report", "--annotations", str(tmp_path / "labels.csv"), *LONG, *more, "--quiet"]
+        asked += [option, str(tmp_path / "proba.csv"), "--output", str(tmp_path / "out")]
+        if command.main(asked) == 2:
+            return capsys.readouterr().err
+        where = tmp_path / "out" / ("" if option == "--proba" else "probability")
+        return json.loads((where / "report.json").read_text(encoding="utf-8"))
+
+    return run
+
+
+def wide(labels):
+    return labels.pivot(index=["film", "reader"], columns="what", values="present").reset_index()
+
+
+def long(proba):
+    return proba.melt("film", var_name="what", value_name="probability")
+
+
+def test_rows_and_columns_say_the_same(tables, run):
+    labels, proba = tables
+    found = run(labels, proba, "--finding", "what", "--only", "mass")
+    assert found["title"] == "Calibration report: mass"
+    assert found["inputs"]["classes"] == ["no mass", "mass"]
+    others = [
+        run(labels, long(proba), "--finding", "what", "--only", "mass"),
+        run(wide(labels), proba, "--only", "mass"),
+        run(wide(labels), long(proba), "--finding", "what", "--only", "mass"),
+    ]
+    for other in others:
+        assert other["metrics"] == found["metrics"]
+        assert other["findings"] == found["findings"]
+
+
+def test_the_page_is_that_of_the_finding_alone(tables, run):
+    """The other rows are as if they were not there."""
+    labels, proba = tables
+    found = run(labels, proba, "--finding", "what", "--only", "mass")
+    alone = labels[labels["what"] == "mass"].drop(columns="what")
+    alone["present"] = np.where(alone["present"] == 1, "mass", "no mass")
+    own = run(alone, proba[["film", "mass"]], "--classes", "no mass", "mass")
+    assert own["metrics"] == found["metrics"]
+    assert own["verdict"] == found["verdict"]
+    assert own["findings"] == []
+
+
+def test_all_findings_have_intervals_that_hold_together(tables, run):
+    """Bonferroni's: wider than the interval of the verdict, about the same estimate."""
+    labels, proba = tables
+    found = run(labels, proba, "--finding", "what", "--only", "mass")
+    assert [row["finding"] for row in found["findings"]] == NAMES
+    gap = next(
+        m
+        for m in found["metrics"]
+        if (m["name"], m["subset"]) == ("overconfidence", "uncalibrated")
+    )
+    estimate, low, high = found["findings"][1]["overconfidence"]
+    assert estimate == gap["estimate"]
+    assert low < gap["low"] < gap["high"] < high
+    own = labels[labels["what"] == "mass"]
+    assert found["findings"][1]["share_of_labels"] == pytest.approx(own["present"].mean())
+    assert {row["state"] for row in found["findings"]} == {"overconfident"}
+
+
+def test_without_a_choice_the_names_are_listed(tables, run):
+    labels, proba = tables
+    for more in ([], ["--only", "masses"]):
+        assert str(NAMES) in run(labels, proba, "--finding", "what", *more)
+
+
+def test_answers_in_words_and_findings_that_the_model_lacks(tables, run):
+    labels, proba = tables
+    more = ["--finding", "what", "--only", "mass"]
+    found = run(labels, proba, *more)
+    told = labels.assign(present=labels["present"].map({0: "absent", 1: "present"}))
+    extra = pd.DataFrame([("001", "A", "fracture", "present")], columns=list(told))
+    words = run(pd.concat([told, extra]), proba, *more, "--classes", "absent", "present")
+    assert words["metrics"] == found["metrics"]
+    assert "fracture" in " ".join(check["message"] for check in words["checks"])
+
+
+def test_errors_name_the_finding(tables, run):
+    labels, proba = tables
+    more = ["--finding", "what", "--only", "mass"]
+    assert "two answers" in run(labels, proba, *more, "--classes", "no", "maybe", "yes")
+    proba = proba.assign(edema=proba["edema"].where(proba["film"] != "007"))
+    said = run(labels, proba, *more)
+    assert said.startswith("error: Finding 'edema': --proba: case '007'")
+
+
+def test_answers_of_a_judge(tables, run):
+    """Labels have no confidence, so that there is no table of all findings."""
+    labels, proba = tables
+    said = long(proba.assign(**(proba[NAMES] > 0.5).astype(int)))
+    more = ["--finding", "what", "--only", "mass"]
+    found = run(labels, said, *more, option="--predicted-labels")
+    assert found["verdict"][0]["about"] == "these_raters"
+    assert found["findings"] == []
+
+
+def test_findings_need_a_row_for_each_label(tables, run, tmp_path, capsys):
+    _, proba = tables
+    proba.to_csv(tmp_path / "p.csv", index=False)
+    files = ["--counts", str(tmp_path / "p.csv"), "--proba", str(tmp_path / "p.csv")]
+    asked = ["report", *files, "--only", "mass", "--output", str(tmp_path / "out")]
+    assert command.main(asked) == 2
+    assert "--annotations" in capsys.readouterr().err
