@@ -197,9 +197,10 @@ class AlphaCalibration(_TrainedCalibrator):
         fit = self._chosen(rows, h)
         learnt |= _stored(fit)
         if self._is_one_of_several:
-            log_totals = (fit._replace(intercept=c).log_total(h) for c in GRID.tolist())
             objective = self._objective(0.0)
-            return learnt | {"losses_": np.array([objective.total(rows, x) for x in log_totals])}
+            lines = (fit._replace(intercept=c) for c in GRID.tolist())
+            losses = [objective.total(rows, line.log_total(h)) for line in lines]
+            return learnt | {"losses_": np.array(losses)}
         if learnt["is_infinite_"] and self.penalty is None and not are_sharp:
             warnings.warn(
                 "Raters disagree as often as the class probabilities say, so α0 is infinite "

@@ -165,7 +165,8 @@ def check_means(rows: CalibrationRows) -> bool:
         observed = observed * n / (n - 1)
     w = rows.weight / rows.weight.sum()
     n_bins = min(_BINS, len(rows) // _LEAST_ROWS)
-    edges = np.quantile(most, np.linspace(0, 1, n_bins + 1)[1:-1]) if n_bins else np.empty(0)
+    levels = np.arange(1, n_bins) / max(n_bins, 1)
+    edges = np.quantile(most, levels)
     index = np.searchsorted(edges, most)
     found = 0.0
     for b in range(n_bins):

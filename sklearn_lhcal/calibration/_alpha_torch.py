@@ -77,4 +77,6 @@ class LogTotal(nn.Module):
         self, logits: Tensor, features: Tensor, log_weights: Tensor | None = None
     ) -> tuple[Tensor, ...]:
         log_total = self.hidden(features) @ self.weight + self.bias
-        return (logits, log_total) if log_weights is None else (logits, log_total, log_weights)
+        if log_weights is None:
+            return logits, log_total
+        return logits, log_total, log_weights

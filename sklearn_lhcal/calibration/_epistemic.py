@@ -218,7 +218,9 @@ class EpistemicCalibration(_Wrapper):
         """The map, estimates and gains."""
         parts = []
         if len(training.labels) >= self.n_bins:
-            splitter = BallCarvingSplit(random_state=0) if self.splitter is None else self.splitter
+            splitter = self.splitter
+            if splitter is None:
+                splitter = BallCarvingSplit(random_state=0)
             n = self.n_carvings or _CARVINGS[self.method]
             parts = _carvings(splitter, training.X, n, weight)
         none = np.empty(0, dtype=np.intp)

@@ -167,7 +167,8 @@ def fit_effects(ratings: Ratings, spread: float | None, solve) -> tuple[Floats, 
         found["x"] = solve(problem)
         return -problem.evidence(found["x"])
 
-    best = minimize_scalar(loss, bounds=np.log(_SPREADS), method="bounded", options={"xatol": 0.02})
+    near = {"xatol": 0.02}
+    best = minimize_scalar(loss, bounds=np.log(_SPREADS), method="bounded", options=near)
     if best.fun >= 0:
         return np.zeros(shape), 0.0
     spread = float(np.exp(best.x))

@@ -253,7 +253,8 @@ def _ratings(rows: CalibrationRows) -> tuple[Ratings | None, NDArray]:
         return None, nobody
     nodes, weights = rows.whole.nodes(_NODES)
     said = (labels.indptr, reader, labels.label.astype(np.intp))
-    return Ratings(nodes, log(weights), *said, rows.weight, len(number)), labels.raters[number]
+    ratings = Ratings(nodes, log(weights), *said, rows.weight, len(number))
+    return ratings, labels.raters[number]
 
 
 def _warn(why: str) -> None:

@@ -155,7 +155,8 @@ def log_wealth(g: Floats, x: Floats, high: float, units: Indices, slack: float) 
     after = _cumulated(own, unit)
     before = after - own
     nu = _BETS / high
-    gained = np.log1p(-nu * (after - slack)[:, None]) - np.log1p(-nu * (before - slack)[:, None])
+    gained = np.log1p(-nu * (after - slack)[:, None])
+    gained -= np.log1p(-nu * (before - slack)[:, None])
     start = (units.max() + 1) * np.log1p(nu * slack)
     wealth = start + np.vstack([np.zeros(len(nu)), np.cumsum(gained, axis=0)])
     return logsumexp(wealth, axis=1) - np.log(len(nu))
@@ -176,7 +177,8 @@ def _cumulated(values: Floats, unit: Indices) -> Floats:
     order = np.argsort(unit, kind="stable")
     total = np.cumsum(values[order])
     first = np.flatnonzero(np.diff(unit[order], prepend=-1))
-    base = np.repeat(total[first] - values[order][first], np.diff(np.append(first, len(values))))
+    sizes = np.diff(np.append(first, len(values)))
+    base = np.repeat(total[first] - values[order][first], sizes)
     cumulated = np.empty_like(total)
     cumulated[order] = total - base
     return cumulated

@@ -429,7 +429,8 @@ class Decided:
 
     def __init__(self, rows: Rows, costs: Costs):
         self.rows = rows
-        self.costs = costs.for_classes(rows.classes, rows.z.shape[1])._replace(decisions=None)
+        costs = costs.for_classes(rows.classes, rows.z.shape[1])
+        self.costs = costs._replace(decisions=None)
         C = self.costs.C
         self.d = bayes_columns(rows.z, C)
         self.true_risk = expected_cost(rows.mu, self.d, C).mean()

@@ -382,7 +382,8 @@ class EpistemicGainDisplay(Display):
         x = np.arange(len(mean)) + 1
         (line,) = self.ax_.plot(x, mean, **styled(style, markersize=4, linewidth=1.4))
         if len(runs) > 1:
-            reach = student.ppf((1 + self.confidence_level) / 2, len(runs) - 1) * sem(runs, axis=0)
+            t = student.ppf((1 + self.confidence_level) / 2, len(runs) - 1)
+            reach = t * sem(runs, axis=0)
             interval = np.column_stack([mean - reach, mean + reach])
         if interval is None:
             return line, None

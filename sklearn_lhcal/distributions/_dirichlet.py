@@ -78,7 +78,8 @@ class Dirichlet(Distribution):
                 f"The total (total, log_total) must be one number or one per sample, shape ({n},), "
                 "and finite."
             )
-        return cls.of_checked(z, np.broadcast_to(log_total, n))._named(column_names(proba, "proba"))
+        made = cls.of_checked(z, np.broadcast_to(log_total, n))
+        return made._named(column_names(proba, "proba"))
 
     @classmethod
     def of_checked(cls, z: Floats, log_total: Floats) -> Self:

@@ -77,7 +77,8 @@ class EnsembleClassifier(
 
     def _fit(self, X, labels, weight, seed, fit_params) -> dict:
         """The attributes that hold what was fitted."""
-        return {"estimator_": fit_on_labels(clone(self.estimator), X, labels, weight, **fit_params)}
+        model = clone(self.estimator)
+        return {"estimator_": fit_on_labels(model, X, labels, weight, **fit_params)}
 
     def predict_dist(self, X: Samples) -> Ensemble:
         """An `Ensemble` of the members' class probabilities, the same at every call."""

@@ -11,7 +11,7 @@ everything of size m² or (C, samples) are in float64.
 """
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -166,11 +166,10 @@ class Sums(NamedTuple):
     @classmethod
     def total(cls, blocks: Iterable[tuple[Block, Local]]) -> "Sums":
         """Those of all blocks of samples, pairs of features and local terms."""
-        blocks = iter(blocks)
-        block, local = next(blocks)
-        sums = cls.zeros(len(local.theta), len(block.phi), block.phi)
-        sums._add(block.phi, local)
+        sums: Any = None
         for block, local in blocks:
+            if sums is None:
+                sums = cls.zeros(len(local.theta), len(block.phi), block.phi)
             sums._add(block.phi, local)
         return sums
 

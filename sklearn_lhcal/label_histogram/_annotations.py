@@ -173,7 +173,8 @@ class Annotations(Ratings):
             row, names = placed(row, names, as_names(items, "items"))
         long = long._replace(item=row, rater=speaker)
         classes = long.classes if classes is None else classes
-        return cls._of(assembled(long, names, raters, classes, on_duplicate), classes, left_out)
+        parts = assembled(long, names, raters, classes, on_duplicate)
+        return cls._of(parts, classes, left_out)
 
     @classmethod
     @checked

@@ -61,7 +61,8 @@ def gwet(rows, *, weights: Similarity) -> float:
     K = len(pi)
     if K == 1:
         return float("nan")
-    return _beyond(float(S.sum() / (K * (K - 1)) * (pi * (1 - pi)).sum()), _observed(rows, S))
+    p_e = float(S.sum() / (K * (K - 1)) * (pi * (1 - pi)).sum())
+    return _beyond(p_e, _observed(rows, S))
 
 
 def conger(rows, *, weights: Similarity) -> float:

@@ -158,7 +158,8 @@ def without_others(long: Long, others) -> tuple[Long, dict]:
     listed = as_names(long.label, "label").tolist()
     label = np.array([None if value in names else value for value in listed], dtype=object)
     classes = long.classes and [name for name in long.classes if name not in names]
-    return long._replace(label=label, classes=classes), {name: listed.count(name) for name in names}
+    left_out = {name: listed.count(name) for name in names}
+    return long._replace(label=label, classes=classes), left_out
 
 
 def in_classes(label: Indices, found: NDArray, classes) -> tuple[Indices, NDArray]:

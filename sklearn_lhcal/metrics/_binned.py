@@ -88,7 +88,17 @@ class BinSums:
         with np.errstate(divide="ignore", invalid="ignore"):
             wc = weight * (s / (n[:, None] - 1))
 
-        terms = (weight, weight**2, we, we * e, we**2, wc, weight * z, weight * mu**2, weight * s)
+        terms = (
+            weight,
+            weight**2,
+            we,
+            we * e,
+            we**2,
+            wc,
+            weight * z,
+            weight * mu**2,
+            weight * s,
+        )
         for sums, values in zip(self.table, terms, strict=True):
             each = np.broadcast_to(values, z.shape).ravel()
             sums += np.bincount(index, each, K * B).reshape(K, B)
@@ -167,7 +177,8 @@ class BinSums:
 
         P1 eq. (9) split over bins; the plug-in keeps the raters' spread, eq. (8).
         """
-        return (self.wee if self.correction is None else self.wee - self.wc) / self.w[0].sum()
+        noise = 0.0 if self.correction is None else self.wc
+        return (self.wee - noise) / self.w[0].sum()
 
     def irreducible_loss(self) -> Floats:
         """IL_k of shape (K,).

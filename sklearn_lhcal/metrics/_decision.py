@@ -443,5 +443,8 @@ def _calibrated(rows: Rows, w, bandwidth):
 
 def _group_means(mu, w, group):
     """The weighted mean of μ̂ over the samples with the same prediction, shape (n, K)."""
-    sums = np.stack([np.bincount(group, weights=w * mu[:, k]) for k in range(mu.shape[1])], axis=1)
-    return (sums / np.maximum(np.bincount(group, weights=w), 1e-300)[:, None])[group]
+    W = np.bincount(group, weights=w)
+    sums = np.zeros((len(W), mu.shape[1]))
+    np.add.at(sums, group, w[:, None] * mu)
+    means = sums / np.maximum(W, 1e-300)[:, None]
+    return means[group]

@@ -352,7 +352,12 @@ def null_epistemic_error(
     null = np.concatenate(errors)
     error = epistemic_calibration_error(g, e, n_bins=n_bins, strategy=strategy)
     p_value = (1 + (null >= error - 1e-12).sum()) / (1 + n_draws)
-    return NullEpistemicError(error, float(null.mean()), np.quantile(null, levels), float(p_value))
+    return NullEpistemicError(
+        estimate=error,
+        mean=float(null.mean()),
+        quantiles=np.quantile(null, levels),
+        p_value=float(p_value),
+    )
 
 
 def _pools(starts, n: int):

@@ -71,7 +71,8 @@ def _biases(rows: Rows) -> tuple[csr_matrix, Floats]:
         return csr_matrix((n, 0)), np.zeros((0, K))
     labels = cast(Annotations, rows.labels)
     R = len(labels.raters)
-    incidence = csr_matrix((np.ones(len(labels.rater)), labels.rater, labels.indptr), shape=(n, R))
+    ones = np.ones(len(labels.rater))
+    incidence = csr_matrix((ones, labels.rater, labels.indptr), shape=(n, R))
     n_r = np.bincount(labels.rater, minlength=R)
     said = np.bincount(labels.rater * K + labels.label, minlength=R * K).reshape(R, K)
     sums = said - incidence.T @ rows.z

@@ -154,7 +154,8 @@ def fit_candidates(search: Search, starts: list[FittedMap]) -> tuple[list[dict],
     if is_temperature and search.criterion == "direct" and search.grid is None:
         params = [{"criterion": "direct", "smoothing": h} for h in _SMOOTHING]
         return params, cheapest_temperatures(search, starts, w)
-    candidates = candidates_of(search.criterion, search.unit_costs, cost_scale(search), search.grid)
+    kappa = cost_scale(search)
+    candidates = candidates_of(search.criterion, search.unit_costs, kappa, search.grid)
     bar = Progress(candidates, desc="candidates", disable=not search.verbose)
     x = np.stack([descended(one, starts, search.rows, w) for one in bar], axis=1)
     return [one.params for one in candidates], x
@@ -207,7 +208,9 @@ def descended(
     x = np.array([start.x for start in starts])
     step = candidate.rate * torch.as_tensor(_unit(starts[0], rows))
     for part in _batches(len(x), rows):
-        maps, start, weight = starts[part], torch.as_tensor(x[part]), torch.as_tensor(w[part])
+        maps = starts[part]
+        start = torch.as_tensor(x[part])
+        weight = torch.as_tensor(w[part])
         theta = torch.zeros_like(start, requires_grad=True)
         adam = torch.optim.Adam([theta], lr=1.0)
         cosine = torch.optim.lr_scheduler.CosineAnnealingLR(adam, _STEPS)

@@ -288,7 +288,8 @@ def fit_shrunk(
         del fits[0]
     weights = softmax(np.array([one.log_evidence for one in fits]))
     x = weights @ np.array([one.x for one in fits])
-    return _fitted_map(loss, x, temperature.converged and all(one.converged for one in fits))
+    converged = temperature.converged and all(one.converged for one in fits)
+    return _fitted_map(loss, x, converged)
 
 
 def fit_penalised(

@@ -134,7 +134,8 @@ class MetricAccumulator:
             if w.size > 0 and not w.any():
                 return self
         metric = self._bound
-        seen = read_for(metric, y, prediction, sample_weight).contributing(metric.tags.least_raters)
+        rows = read_for(metric, y, prediction, sample_weight)
+        seen = rows.contributing(metric.tags.least_raters)
         if seen is None:
             return self
         seen = self._fitting(seen)
