@@ -1,6 +1,6 @@
 """A classifier whose outputs were computed elsewhere."""
 
-from typing import Literal, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -103,15 +103,15 @@ class PrecomputedClassifier(DistributionClassifierMixin, ClassifierMixin, BaseEs
             self._fit_distribution(X, y)
             return
         outputs = self._outputs(X)
-        names = column_names(outputs, "X")
+        names: Any = column_names(outputs, "X")
         named = names is not None and self.classes is None
-        if names is not None and named:
+        if named:
             classes = sorted_names(names)
             outputs = outputs[classes.tolist()]
         labels = None if y is None else read_labels(y)
         _check_axes(outputs, labels)
         validate_data(self, outputs, skip_check_array=True)
-        if names is not None and named and labels is not None and not _has_names(labels):
+        if named and labels is not None and not _has_names(labels):
             check_by_position(names, "X", "y", "y")
         if not named and self.classes is not None:
             classes = np.asarray(self.classes)
