@@ -13,7 +13,7 @@ def text(x: float) -> str:
     """A number as pages print it."""
     if not np.isfinite(x):
         return UNDEFINED
-    return _minus(f"{x:.3f}")
+    return _minus(f"{x:z.3f}")
 
 
 def _minus(number: str) -> str:
@@ -42,7 +42,7 @@ def _cell(number) -> str:
 
 def _points(number) -> str:
     """A difference of shares, and the ends of its interval, in percentage points."""
-    estimate, low, high = (_minus(f"{100 * x:.1f}") for x in _ends(number))
+    estimate, low, high = (_minus(f"{100 * x:z.1f}") for x in _ends(number))
     return f"{estimate} [{low}, {high}] percentage points"
 
 
@@ -51,7 +51,7 @@ def _percent(x: float) -> str:
 
 
 def _whole_percent(x: float) -> str:
-    return _minus(f"{100 * x:.0f}%") if np.isfinite(x) else "–"
+    return _minus(f"{100 * x:z.0f}%") if np.isfinite(x) else "–"
 
 
 def _p_value(p: float) -> str:

@@ -248,16 +248,6 @@ def test_zeros_few_rows_and_unseen_classes(data):
 
 
 @pytest.mark.slow
-def test_few_labels_apart_are_counted(made):
-    """Two of 60 rows have another label than the predicted one."""
-    assert "few_labels_apart" not in codes(made)
-    y = np.eye(2, dtype=int)[(np.arange(60) < 2).astype(int)]
-    found = report(y, np.tile([0.97, 0.03], (60, 1)))
-    (check,) = [check for check in found.data["checks"] if check["code"] == "few_labels_apart"]
-    assert check["message"].startswith("2 of 60 cases")
-
-
-@pytest.mark.slow
 def test_what_all_folds_warn_of_is_said_once():
     """Raters who disagree more often than the probabilities allow: five folds see it."""
     z = np.tile([[0.98, 0.02], [0.02, 0.98]], (60, 1))
