@@ -84,7 +84,7 @@ class ReaderDisplay(PredictionDisplay):
     >>> said = np.where(rng.random((300, 6)) < 0.8, truth, 1 - truth)
     >>> y = Annotations.from_matrix(said[:, :5], raters=["Ann", "Bob", "Cem", "Dee", "Eve"])
     >>> display = ReaderDisplay.from_predictions(y, said[:, 5], margin=0.1, random_state=0)
-    >>> display.upper < display.margin
+    >>> bool(display.upper < display.margin)
     True
     """
 
