@@ -4,6 +4,7 @@ samples.
     python benchmarks/calibrators.py likelihood [--draws 5] [--cifar10h FILE.npz]
     python benchmarks/calibrators.py seeds [--draws 10]
     python benchmarks/calibrators.py rows [--draws 20]
+    python benchmarks/calibrators.py subgroups|mended [--draws 30]
 
 "likelihood": data sets by raters per calibration sample. Epistemic loss after one label (smaller is
 better), mean over random halves for calibration, and the standard error of the paired difference.
@@ -26,6 +27,9 @@ so it is measured at 1,000 samples. A calibration error is measured on predictio
 calibrated: the samples at which the upper end of its interval is below 0.1 in the median draw. For
 a calibrator: the samples with which it lowered its loss on 5,000 other samples, in 19 of 20 draws
 or more; "-" says that it did not for any number of samples up to 2,000.
+
+"subgroups" and "mended": whether calibration of each subgroup mends what an audit finds; designs
+are in ``lib/subgroup_maps.py``.
 """
 
 import argparse
@@ -35,6 +39,7 @@ from functools import cache
 from pathlib import Path
 
 import numpy as np
+from lib import subgroup_maps
 from scipy import stats
 from sklearn.datasets import load_breast_cancer, load_digits, load_wine
 from sklearn.decomposition import PCA
@@ -320,7 +325,13 @@ def rows(draws: int, cifar10h: Path | None) -> None:
         print(f"alpha                            {m} raters: {found}", flush=True)
 
 
-STUDIES = {"likelihood": (likelihood, 5), "seeds": (seeds, 10), "rows": (rows, 20)}
+STUDIES = {
+    "likelihood": (likelihood, 5),
+    "seeds": (seeds, 10),
+    "rows": (rows, 20),
+    "subgroups": (subgroup_maps.subgroups, 30),
+    "mended": (subgroup_maps.mended, 30),
+}
 
 
 def main() -> None:

@@ -1,9 +1,7 @@
-"""Whether a map for each subgroup mends what an audit finds.
+"""Whether calibration of each subgroup mends what an audit finds.
 
-    python benchmarks/subgroup_maps.py [--draws N] [--mended]
-
-Three candidates are fitted to calibration data and compared by the log loss of test data that no
-fit has seen:
+"subgroups": three candidates are fitted to calibration data and compared by the log loss of test
+data that no fit has seen:
 
 - common: one VectorScaling of all samples
 - own: one VectorScaling for each subgroup, of its samples alone
@@ -11,10 +9,10 @@ fit has seen:
   shrinkage is chosen by evidence
 
 Simulated: three classes, z ~ Dirichlet(1, 1, 1), one label a sample, 200 or 1,000 calibration
-samples, 20,000 test samples, six subgroups of 5 to 30 %. True log-odds are those of z
+samples, 20,000 test samples, six subgroups of 5 to 30%. True log-odds are those of z
 
 - nothing: divided by 1.6 in all subgroups (a common temperature is all that is wrong)
-- one wrong: divided by 1.6, and in the third subgroup (15 %) plus 1 for the first class
+- one wrong: divided by 1.6, and in the third subgroup (15%) plus 1 for the first class
 - all differ: divided by 1.6, and plus N(0, 0.7²) of each subgroup and class
 
 Real: scikit-learn's diabetes, 442 patients, whether progression is above its median. A logistic
@@ -22,13 +20,13 @@ regression of a random third, without sex among its features; calibrated on anot
 the last; subgroups are the two sexes.
 
 The table has the mean gain in log loss over "common" (nats a label, positive is better), its
-standard error over draws, and the share of draws in which it is positive. A map for each subgroup
-wins if its gain is above two standard errors where a subgroup is wrong and it loses no more than
-.001 where nothing is.
+standard error over draws, and the share of draws in which it is positive. Calibration of each
+subgroup wins if its gain is above two standard errors where a subgroup is wrong and it loses no
+more than 0.001 where nothing is.
 
-"--mended" tries the recipe of the guide: audit 1,000 samples at level .05; where it rejects, fit
+"mended": the recipe of the guide: audit 1,000 samples at level 0.05; where it rejects, fit
 VectorScaling to the worst subgroup alone, on the same samples; audit 1,000 others. Designs are
-those of ``lib/subgroup_designs.py``: calibrated; the third subgroup (15 %) wrong by odds × 2 of the
+those of ``lib/subgroup_designs.py``: calibrated; the third subgroup (15%) wrong by odds × 2 of the
 first class; the same of patients of four images; and of a rare third class. The table has the share
 of draws in which something was found, and in which it was the third subgroup; the gain in log loss
 (nats a label, on 20,000 others) over leaving z as it is, its mean over all draws with standard
@@ -36,7 +34,6 @@ errors, and over those that found something; and how often the audit of others r
 after, in the draws that found something. Written down before any result was seen.
 """
 
-import argparse
 import csv
 from pathlib import Path
 
@@ -131,7 +128,7 @@ def mended_draw(design, options, seed: int):
     here = train.subgroup == g
     own = VectorScaling("proba").fit(train.z[here], train.y[here])
 
-    def mended(d):
+    def corrected(d):
         z = d.z.copy()
         z[d.subgroup == g] = own.predict_proba(d.z[d.subgroup == g])
         return z
@@ -139,13 +136,13 @@ def mended_draw(design, options, seed: int):
     # the mean over labels is that of their probabilities
     before, after = (
         label_log_loss(KnownProbabilities(large.Q), np.maximum(z, 1e-12))
-        for z in (large.z, mended(large))
+        for z in (large.z, corrected(large))
     )
-    rejects = [audit(test, z).p_value <= 0.05 for z in (test.z, mended(test))]
+    rejects = [audit(test, z).p_value <= 0.05 for z in (test.z, corrected(test))]
     return [1, g == WRONG, before - after, *rejects]
 
 
-def mended_table(draws: int) -> None:
+def mended(draws: int, _) -> None:
     head = ["Data", "Found", "Third is worst", "Gain", "Gain where found"]
     table = [[*head, "Others rejected before", "after"]]
     for name, (design, options) in AUDITED.items():
@@ -159,20 +156,12 @@ def mended_table(draws: int) -> None:
         row += [f"{x:.2f}" for x in some[:, 3:].mean(axis=0)]
         table.append(row)
         print(*row, sep=", ", flush=True)
-    path = Path(__file__).parent / "results/coverage/mended.csv"
+    path = Path(__file__).parents[1] / "results/coverage/mended.csv"
     with path.open("w", newline="", encoding="utf-8") as file:
         csv.writer(file, lineterminator="\n").writerows(table)
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--draws", type=int, default=30)
-    parser.add_argument("--mended", action="store_true")
-    options = parser.parse_args()
-    draws = options.draws
-    if options.mended:
-        mended_table(draws)
-        return
+def subgroups(draws: int, _) -> None:
     cells = {
         f"{kind}, {n}": lambda rng, kind=kind, n=n: simulated_draw(kind, n, rng)
         for kind in ("nothing", "one wrong", "all differ")
@@ -195,7 +184,3 @@ def main() -> None:
             f"{m:+.4f} ± {e:.4f} ({s:.2f})" for m, e, s in zip(mean, error, share, strict=True)
         ]
         print(f"{cell:20} own {shown[0]}   shrunk {shown[1]}", flush=True)
-
-
-if __name__ == "__main__":
-    main()
