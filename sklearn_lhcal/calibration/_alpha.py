@@ -192,8 +192,9 @@ class AlphaCalibration(_TrainedCalibrator):
         are_sharp = check_means(rows.take(several))
         # single labels add penalty alone
         kept = rows.weight > 0 if self.likelihood == "paper" else several
-        rows = rows.take(kept)
-        h = h[kept]
+        if not kept.all():
+            rows = rows.take(kept)
+            h = h[kept]
         fit = self._chosen(rows, h)
         learnt |= _stored(fit)
         if self._is_one_of_several:

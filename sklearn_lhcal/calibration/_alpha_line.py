@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from .._utils.arrays import Floats
+from .._utils.arrays import Floats, row_blocks
 from .._utils.problems import Problem
 from .._utils.simplex import gini, row_sum
 from .._utils.solvers import Newton
@@ -66,7 +66,10 @@ def standardised(h: Floats) -> tuple[Floats, Floats, Floats]:
     mean = flat.mean(axis=0)
     scale = flat.std(axis=0)
     scale = np.where(scale > 1e-12 * np.maximum(1.0, np.abs(mean)), scale, 1.0)
-    return (h - mean) / scale, mean, scale
+    h = h - mean
+    # in place: features may fill half of the memory
+    h /= scale
+    return h, mean, scale
 
 
 Fit = Callable[[CalibrationRows, Floats], Concentration]
@@ -213,11 +216,12 @@ class _LineProblem(Problem):
         g = self.w * (g + 2 * self.penalty * eta)
         s = self.w * (s + 2 * self.penalty)
         G = np.append(g @ h, g.sum())
-        H = np.empty((len(x), len(x)))
-        # Σ s hhᵀ = AᵀA − 2 BᵀB: a product with itself takes half the time
-        A = np.sqrt(np.abs(s))[:, None] * h
-        B = A[s < 0]
-        H[:-1, :-1] = A.T @ A - 2 * (B.T @ B)
+        H = np.zeros((len(x), len(x)))
+        for rows in row_blocks(*h.shape):
+            # Σ s hhᵀ = AᵀA − 2 BᵀB: a product with itself takes half the time
+            A = np.sqrt(np.abs(s[rows]))[:, None] * h[rows]
+            B = A[s[rows] < 0]
+            H[:-1, :-1] += A.T @ A - 2 * (B.T @ B)
         H[:-1, -1] = H[-1, :-1] = s @ h
         H[-1, -1] = s.sum()
         return float(f.sum()), G, H

@@ -166,10 +166,11 @@ class ReaderDisplay(PredictionDisplay):
         if distance is not None:
             squares = "steps" if is_ordinal(distance) else "squared distance"
             what = f"Half of the mean {squares} from a reader"
-        models = [found]
         names: str | list[str] | None = name
         if isinstance(found, JudgeTable):
             models, names = list(found.comparisons.values()), list(found.comparisons)
+        else:
+            models = [found]
         model_error = [one.model_error[:3] for one in models]
         difference = [one.difference[:3] for one in models]
         each = models[0].readers

@@ -266,6 +266,17 @@ class Distribution(ABC):
         """How far one label of class k moves the mean, E[z | k] − E[z], shape (n, K)."""
         return self._mean_after(k) - self.mean()
 
+    def _expected_move(self, B: Floats | None) -> Floats:
+        """Σ_k E[z_k]·‖E[z | k] − E[z]‖², shape (n,), with classes at points B."""
+        z = self.mean()
+        found = np.zeros(len(z))
+        for k in range(z.shape[1]):
+            move = self._move(k)
+            if B is not None:
+                move = move @ B
+            found += z[:, k] * (move**2).sum(axis=1)
+        return found
+
     def _least_cost_after(self, C: Floats) -> Floats:
         """Σ_k E[z_k] min_d E[z | k]ᵀC_d: the cost to expect after one label, shape (n,).
 

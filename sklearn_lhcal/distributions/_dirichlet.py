@@ -10,7 +10,7 @@ from .._utils.arrays import Floats
 from .._utils.checks import as_floats
 from .._utils.names import column_names
 from .._utils.rising import digamma_minus_log
-from .._utils.simplex import check_proba, in_columns, log, softmax
+from .._utils.simplex import check_proba, gini, in_columns, log, softmax
 from .._utils.types import ArrayLike
 from ._arrays import bisect, by_blocks, costs_of_decisions, cross_moment, frozen, tails
 from ._base import Distribution
@@ -134,6 +134,12 @@ class Dirichlet(Distribution):
         move = -self._label_share * self._z
         move[:, k] = self._label_share[:, 0] * (1 - self._z[:, k])
         return move
+
+    def _expected_move(self, B):
+        if B is not None:
+            return super()._expected_move(B)
+        # Σ_k z_k ‖e_k − z‖² = Σ_k z_k (1 − z_k)
+        return self._label_share[:, 0] ** 2 * gini(self._z)
 
     def _least_cost_after(self, C):
         """E[z | k]ᵀC_d = (1 − s) zᵀC_d + s C_kd = s (b_d + C_kd) with b_d = (1/s − 1) zᵀC_d."""

@@ -59,22 +59,10 @@ optional
     if B is not None and cost_matrix is not None:
         raise ValueError("Give costs or a distance, not both.")
     if cost_matrix is None:
-        return by_blocks(lambda rows: _change_at(rows, B), distribution)
+        return by_blocks(lambda rows: rows._expected_move(B), distribution)
     C = costs_of(distribution, cost_matrix).C
     before = costs_of_decisions(distribution.mean(), C).min(axis=1)
     return np.maximum(before - distribution._least_cost_after(C), 0.0)
-
-
-def _change_at(distribution: Distribution, B: Floats | None) -> Floats:
-    """Σ_k E[z_k]·‖E[z|k] − E[z]‖², with classes at points B."""
-    z = distribution.mean()
-    change = np.zeros(len(z))
-    for k in range(z.shape[1]):
-        move = distribution._move(k)
-        if B is not None:
-            move = move @ B
-        change += z[:, k] * (move**2).sum(axis=1)
-    return change
 
 
 @checked

@@ -121,11 +121,15 @@ def posterior_losses(rows: Rows, B: Floats | None = None) -> NDArray:
     loss = row_sum(x**2) - row_sum(s) / (n - 1)
     points = np.eye(mu.shape[1]) if B is None else B
     for k, point in enumerate(points):
-        p = rows.distribution._mean_after(k)
+        named = np.flatnonzero(mu[:, k])
+        if not len(named):
+            continue
+        p = rows.distribution[named]._mean_after(k)
         if B is not None:
             p = p @ B
-        others = (1 + 1 / (n - 1)) * row_sum(x * p) - p @ point / (n - 1)
-        loss += mu[:, k] * (row_sum(p**2) - 2 * others)
+        m = n[named] - 1
+        others = (1 + 1 / m) * row_sum(x[named] * p) - p @ point / m
+        loss[named] += mu[named, k] * (row_sum(p**2) - 2 * others)
     return loss
 
 

@@ -1,7 +1,7 @@
 """The raters of a report: a model beside them, who stands out, and who is taken for whom."""
 
 from contextlib import suppress
-from typing import NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
@@ -44,7 +44,7 @@ def raters_of(intervals: Intervals, sensitive: bool) -> Raters | None:
     if not isinstance(labels, Annotations) or labels.n_raters < 2 or not study.has_pairs:
         return None
     how: dict = {"margin": MARGIN, "distance": study.distance, **intervals.how}
-    these = reader_comparison(labels, study.prediction, raters="fixed", **how)
+    these = _compared(labels, study.prediction, raters="fixed", **how)
     names = [str(name) for name in these.readers.raters.tolist()]
     if sensitive:
         names = [f"rater {i + 1}" for i in range(len(names))]
@@ -53,8 +53,13 @@ def raters_of(intervals: Intervals, sensitive: bool) -> Raters | None:
         table = reader_table(labels, distance=study.distance, **intervals.how)
         # one rater may have labelled nearly all cases
         with suppress(ValueError):
-            new = reader_comparison(labels, study.prediction, raters="random", **how)
+            new = _compared(labels, study.prediction, raters="random", **how)
     return Raters(these, new, table, names)
+
+
+def _compared(labels: Annotations, prediction: Any, **how: Any) -> ReaderComparison:
+    """Of one model, which is no dictionary of judges."""
+    return cast(ReaderComparison, reader_comparison(labels, prediction, **how))
 
 
 def facts(found: Raters | None, study: Study) -> dict | None:

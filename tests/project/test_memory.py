@@ -53,15 +53,15 @@ def test_intervals():
     assert peak(rows.interval) < 2 * (2 + 1) * rows.mean().nbytes
 
 
-def test_features_are_not_copied():
-    """α-calibration makes them standard block by block; with copies it took 2.7 times the input."""
+def test_features_are_copied_once():
+    """α-calibration standardises a copy, and needs no other; it took 2.7 times the input."""
     rng = np.random.default_rng(0)
     z = rng.dirichlet(np.ones(2), size=20_000)
     X = np.column_stack([z, rng.normal(size=(20_000, 100))])
     counts = rng.multinomial(2, z)
     base = PrecomputedClassifier("proba", columns=slice(0, 2))
     alpha = AlphaCalibration(base, features=lambda X: X[:, 2:])
-    assert peak(alpha.fit, X, counts) < 1.5 * X.nbytes
+    assert peak(alpha.fit, X, counts) < 2 * X.nbytes
 
 
 def files_of(folder, n, K):

@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from itertools import combinations
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -372,7 +372,7 @@ def reader_comparison(
     n_blocks: int = 50,
     random_state: Seed = None,
     distance: Distance = None,
-) -> Any:
+) -> "ReaderComparison | JudgeTable":
     """Whether a model is as good as one more reader.
 
     Two readers of a sample disagree with probability IL. A reader disagrees with the model's label
