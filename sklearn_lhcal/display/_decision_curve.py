@@ -37,11 +37,13 @@ class DecisionCurveDisplay(Display):
     it lies above both. Only thresholds that somebody would choose matter.
 
     **Intervals.** A band is Student's interval at each threshold: the benefit of a sample is a
-    number, and its mean has a standard error. Samples are independent, or groups of samples; the
-    raters of a sample need not be. With `Annotations` it is the interval of `confidence_interval`,
-    for new raters too. `plot_differences` shows net benefit minus that of acting on every sample,
-    or of another model. The samples are the same, and what both share cancels. A band holds at each
-    threshold, not at all of them at once: read it off at a threshold that was chosen beforehand.
+    number, and its mean has a standard error. Where few samples have another benefit than the
+    others, the band is wider, see `sklearn_lhcal.metrics.decision_curve`. Samples are independent,
+    or groups of samples; the raters of a sample need not be. With `Annotations` it is the interval
+    of `confidence_interval`, for new raters too. `plot_differences` shows net benefit minus that of
+    acting on every sample, or of another model. The samples are the same, and what both share
+    cancels. A band holds at each threshold, not at all of them at once: read it off at a threshold
+    that was chosen beforehand.
 
     Parameters
     ----------

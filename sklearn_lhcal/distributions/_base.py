@@ -350,6 +350,9 @@ class PointMass(Distribution):
     def variance(self) -> Floats:
         return np.zeros_like(self._z)
 
+    def _expected_move(self, B):
+        return np.zeros(len(self._z))
+
     def mutual_information(self) -> Floats:
         return np.zeros(len(self._z))
 

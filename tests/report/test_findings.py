@@ -14,7 +14,7 @@ LONG = ["--columns", "film", "reader", "present"]
 
 @pytest.fixture(scope="module")
 def tables():
-    """Labels of three of four readers a film and finding, and probabilities that are too sure."""
+    """Labels of three of four readers a film and finding, and overconfident probabilities."""
     rng = np.random.default_rng(0)
     p = pd.DataFrame(rng.beta(1, 2, (120, 3)), columns=NAMES)
     rows = [

@@ -123,7 +123,7 @@ def possible_terms(values: Callable, rows: Rows) -> tuple[Floats, Floats]:
         counts[:, k] = 2
         labels = Labels(counts, rows.classes, graded=rows.labels.graded)
         X.append(values(Rows(labels, part.prediction, part.w, part.groups), at))
-    # a prediction of costs: dear classes count more
+    # where the prediction is a table of costs, expensive classes count more
     return np.array(X), np.abs(part.z)
 
 
