@@ -92,6 +92,14 @@ def own_columns(model, classes: NDArray) -> Indices:
     return positions(classes, own_classes(model, classes))
 
 
+def _before_last(pipeline: Pipeline, X):
+    """X as the last step of a fitted pipeline sees it; a shorter pipeline would be slow."""
+    for _, step in pipeline.steps[:-1]:
+        if step not in (None, "passthrough"):
+            X = step.transform(X)
+    return X
+
+
 def resolve(estimator, X, method: str):
     """The estimator that offers `method`, or the innermost one, and X as it sees it, or None.
 
@@ -101,8 +109,8 @@ def resolve(estimator, X, method: str):
     # a frozen estimator offers all that the one inside does, and is not that one
     while isinstance(estimator, FrozenEstimator) or not hasattr(estimator, method):
         if isinstance(estimator, Pipeline):
-            if len(estimator) > 1 and X is not None:
-                X = estimator[:-1].transform(X)
+            if X is not None:
+                X = _before_last(estimator, X)
             estimator = estimator[-1]
         elif hasattr(estimator, "best_estimator_"):
             estimator = estimator.best_estimator_

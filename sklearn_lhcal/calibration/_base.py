@@ -286,7 +286,9 @@ class _BaseCalibrator(_Wrapper):
 
     def predict_dist(self, X: Samples) -> Distribution:
         """Predictive distribution over class probabilities, a batch of n_samples samples."""
-        check_is_fitted(self, "estimator_")
+        # the tags of a chain, which are asked for there, take longer than to predict
+        if not hasattr(self, "estimator_"):
+            check_is_fitted(self, "estimator_")
         X = check_samples(X)
         rows = CalibrationRows.predicted(self.estimator_, X, self.classes_)
         with np.errstate(under="ignore"):

@@ -372,7 +372,9 @@ class FittedMap(NamedTuple):
 
     def distribution(self, rows: CalibrationRows) -> Distribution:
         """Class probabilities of points; an ensemble, of which the floor is one more member."""
-        if self.floor_proba is None or not rows.is_ensemble:
+        if self.floor_proba is None:
+            v = self.mapped(rows.log_proba)
+        elif not rows.is_ensemble:
             v = self.log_floored(rows.log_proba)
         else:
             n = len(rows)
