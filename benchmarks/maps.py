@@ -31,7 +31,6 @@ import contextlib
 import csv
 import io
 import json
-import sys
 import sysconfig
 import time
 import warnings
@@ -72,8 +71,6 @@ from sklearn_lhcal.calibration import (
 )
 from sklearn_lhcal.metrics import label_log_loss
 
-# numba asks for parts of coverage that some of its versions do not have
-sys.modules.setdefault("coverage", None)
 try:
     from probmetrics.calibrators import get_calibrator
 except ImportError:

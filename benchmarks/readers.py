@@ -19,8 +19,8 @@ gave them. "asked": `ReaderEffects` around it knows who is asked, but not who sp
 knows both. In brackets standard errors of the difference from the column before.
 
 "size": how often the range of samples that `study_size` gives holds the right number. Pilots of 200
-samples and five or eight readers, as in `coverage.py`, ask how many samples eight readers need. The
-half-width wanted is the mean one of studies of 200 samples and eight readers, so that 200 is right.
+samples and five or eight readers, as in `intervals.py`, ask how many samples eight readers need.
+The half-width wanted is the mean one of studies of 200 samples and eight readers: 200 is right.
 Printed: that half-width; the quotient of the pilots' forecast and it, 10%, 50% and 90% points;
 the share of the pilots whose range holds 200, nominally 0.80, and of those whose range asks for
 more, and for fewer.

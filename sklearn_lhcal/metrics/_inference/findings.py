@@ -169,7 +169,7 @@ def per_finding(
     positive semi-definite matrix. Each finding has its own degrees of freedom in ``low`` and
     ``high``; the simultaneous intervals of all common findings have the fewest of these, since
     raters who are alike by chance make an interval too short.
-    ``benchmarks/coverage.py findings`` measures coverage; see the validation page.
+    ``benchmarks/intervals.py findings`` measures coverage; see the validation page.
 
     Examples
     --------

@@ -169,7 +169,7 @@ def confidence_interval(
     where these are fewer; of unequal blocks as many as are worth them, ``(Σ_b v_b)²/Σ_b v_b² − 1``
     with v_b the sum of squares of the weights of the groups in a block. Samples that do not count,
     for lack of weight or of raters, are no units. Ten groups may still cover too rarely. From 50
-    groups of alike samples on, 90% intervals covered 0.91 or more in ``benchmarks/coverage.py
+    groups of alike samples on, 90% intervals covered 0.91 or more in ``benchmarks/intervals.py
     groups``.
 
     A mean of terms in a known range [a, b], such as accuracy or the expected squared loss, near one
@@ -188,14 +188,14 @@ def confidence_interval(
     forms of miscalibration cannot be seen in so few labels.
 
     With random raters both hold the jackknife's interval too, and a warning says that samples
-    depend on each other. ``benchmarks/coverage.py edges`` measures coverage.
+    depend on each other. ``benchmarks/intervals.py edges`` measures coverage.
 
     With random raters the variance is ``rows + max(raters − cells, 0)``. The jackknife over labels
     measures what both others count. Degrees of freedom follow Satterthwaite; they are 2 at least.
     Those of the raters count where the excess is above 0. They always count where raters may look
     alike by chance: where their shares c of the data are worth fewer than 4.5 raters of equal
     shares, by ``(Σ_r c_r)²/Σ_r c_r²`` (Kish 1965). Raters, and samples, are taken as exchangeable;
-    the design may be incomplete. ``benchmarks/coverage.py readers`` measures coverage; the guide
+    the design may be incomplete. ``benchmarks/intervals.py readers`` measures coverage; the guide
     has its table.
 
     References

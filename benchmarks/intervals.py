@@ -1,6 +1,6 @@
 """How often intervals and bands hold the truth.
 
-    python benchmarks/coverage.py readers|paired|bands|groups|risks|edges|monitor|proxy
+    python benchmarks/intervals.py readers|paired|bands|groups|risks|edges|monitor|proxy
         |subgroups|findings|guarantees
         [--draws N] [--only DESIGN ...]
 
