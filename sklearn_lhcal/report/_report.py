@@ -200,8 +200,7 @@ def report_on(study: Study, *, settings: dict, inputs: dict | None, verbose: boo
     _page.check_extras()
     sensitive = settings["sensitive"]
     level, seed = settings["confidence_level"], settings["random_state"]
-    nothing = Recalibrated(None, "", [])
-    recalibrated = nothing if study.hard else recalibrate(study, seed)
+    recalibrated = Recalibrated(None, "", []) if study.hard else recalibrate(study, seed)
     intervals = Intervals(study, level, seed)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -219,21 +218,14 @@ def report_on(study: Study, *, settings: dict, inputs: dict | None, verbose: boo
         audited = subgroups(intervals)
         after = take_rows(recalibrated.prediction, study.drawn)
         drawn = pictures(study.few, after, found, by_class, told, sent, level)
-    messages = [*recalibrated.messages, *(str(one.message) for one in caught)]
-    # the folds' begin alike
-    messages = sorted({message[:30]: message for message in messages}.values())
-    checks = _findings.checks(study, recalibrated.reason, messages)
+    checks = _findings.checks(study, recalibrated.reason, _messages(recalibrated, caught))
     failures = [check.message for check in checks if check.severity == "failure"]
     verdict = _verdict.verdicts(found, study, failures)
     settings = {**settings, "tolerance": _verdict.TOLERANCE, "margin": _verdict.MARGIN}
     classes = _page.by_name(by_class)
     about = {"study": study, "settings": settings, "numbers": found}
     data = {
-        "schema_version": SCHEMA_VERSION,
-        "package": {"name": "sklearn_lhcal", "version": __version__},
-        "title": study.title or "Calibration report",
-        "model_name": study.model_name,
-        "date": datetime.date.today().isoformat(),
+        **_head(study),
         "inputs": _inputs(study, inputs, sensitive),
         "settings": settings,
         "verdict": verdict,
@@ -254,6 +246,23 @@ def report_on(study: Study, *, settings: dict, inputs: dict | None, verbose: boo
         },
     }
     return Report(data, _page.render(data, study, found, classes, drawn))
+
+
+def _messages(recalibrated: Recalibrated, caught: list) -> list[str]:
+    """What was warned of, once for all folds: their messages begin alike."""
+    messages = [*recalibrated.messages, *(str(one.message) for one in caught)]
+    return sorted({message[:30]: message for message in messages}.values())
+
+
+def _head(study: Study) -> dict:
+    """What the page is, and of what."""
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "package": {"name": "sklearn_lhcal", "version": __version__},
+        "title": study.title or "Calibration report",
+        "model_name": study.model_name,
+        "date": datetime.date.today().isoformat(),
+    }
 
 
 def _default_cost(study: Study) -> float | None:

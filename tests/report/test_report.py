@@ -174,7 +174,7 @@ def test_the_verdict_follows_the_truth():
     bold = make_label_histograms(500, overconfidence=3.0, random_state=0)
     found = report(bold.counts, bold.prediction).data
     assert [said["state"] for said in found["verdict"]] == ["overconfident", "recalibrate"]
-    assert "probabilities promise more than they hold" in found["verdict"][0]["words"]
+    assert "right less often than its probabilities say" in found["verdict"][0]["words"]
     shy = np.sqrt(np.asarray(fair.prediction)[:500])
     shy /= shy.sum(axis=1, keepdims=True)
     found = report(fair.counts[:500], shy).data
