@@ -275,12 +275,12 @@ def draw(file: dict, path: Path) -> None:
         ax.minorticks_off()
         ax.grid(color="0.92")
         ax.spines[["top", "right"]].set_visible(False)
-    panels[0].set(xlabel="Rows (10 classes)", ylabel="Time (s)")
-    panels[1].set(xlabel="Classes (10 000 rows)")
+    panels[0].set(xlabel="Samples (10 classes)", ylabel="Time (s)")
+    panels[1].set(xlabel="Classes (10,000 samples)")
     rows = [size[0] for size in SIZES_N]
     line = [3e-7 * n for n in rows]
-    panels[0].plot(rows, line, color="0.6", linestyle=":", label="proportional to rows")
-    panels[0].plot([], [], "o--", color="0.5", markersize=4, label="dashed: the peer")
+    panels[0].plot(rows, line, color="0.6", linestyle=":", label="proportional to samples")
+    panels[0].plot([], [], "o--", color="0.5", markersize=4, label="dashed: the baseline")
     handles, labels = panels[0].get_legend_handles_labels()
     fig.legend(handles, labels, loc="outside right center", frameon=False, fontsize="small")
     fig.suptitle(f"{file['processor']}, {file['threads']} thread", fontsize="medium")

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from .._utils.arrays import Indices, Mask
+from .._utils.arrays import Indices
 from .._utils.checks import any_array, as_names, check_values, is_gap
 from .._utils.names import column_names, positions, sorted_names, typed
 from ._labels import Labels, given_order, one_hot
@@ -211,8 +211,10 @@ def arranged(
     Within a sample they are in the order of `when`, else by rater: the order of a table's rows
     makes no difference then.
     """
-    order = np.lexsort((rater, row) if when is None else (when, rater, row))
-    again = _repeated(row[order], rater[order])
+    # one number for a sample's rater sorts faster than two
+    pair = row * len(raters) + rater
+    order = np.argsort(pair, kind="stable") if when is None else np.lexsort((when, pair))
+    again = np.diff(pair[order]) == 0
     if again.any() and on_duplicate == "raise":
         first = order[1:][again][0]
         who = raters.tolist()[rater[first]]
@@ -226,8 +228,3 @@ def arranged(
         order = order[np.lexsort((when[order], row[order]))]
     sizes = np.bincount(row[order], minlength=len(items))
     return order, np.concatenate([[0], np.cumsum(sizes)])
-
-
-def _repeated(row: Indices, rater: Indices) -> Mask:
-    """Whether the next label is one of the same rater for the same item, shape (N − 1,)."""
-    return (row[1:] == row[:-1]) & (rater[1:] == rater[:-1])
