@@ -199,6 +199,29 @@ def test_weights_repeat_samples(scale, size, rng):
     assert_allclose(accuracy(*data, **how, **ones), accuracy(*data, **how), rtol=1e-10)
 
 
+def test_the_weighted_formula(rng):
+    """λ written out: a weight of w is w copies of one sample, not w independent samples."""
+    y, judge, _ = drawn(rng)
+    data = split(y, judge, np.tile([0.0, 1.0], (len(y), 1)))
+    w, v = np.arange(N_BOTH) % 4, (1 + np.arange(N_REST)) % 3
+    found = accuracy(*data, n_blocks=N_REST, sample_weight=w, sample_weight_rest=v)
+    # what people and the judge say of both, and the judge of the rest
+    h, g, g_rest = y[SEEN, 1], judge[SEEN], judge[REST]
+    h_mean, g_mean = np.average(h, weights=w), np.average(g, weights=w)
+    rest_mean = np.average(g_rest, weights=v)
+    W, V = w.sum(), v.sum()
+    m = (w @ g + v @ g_rest) / (W + V)
+    covariance = w**2 @ ((h - h_mean) * (g - g_mean)) / W**2
+    variance = (w**2 @ (g - m) ** 2 + v**2 @ (g_rest - m) ** 2) / (W + V)
+    lam = covariance / (variance * (1 / W + 1 / V))
+    assert_allclose(found.estimate, h_mean - lam * (g_mean - rest_mean), rtol=1e-12)
+    # copies that count as independent have another λ
+    times = [w, w, w, v, v]
+    copies = [np.repeat(part, m, axis=0) for part, m in zip(data, times, strict=True)]
+    independent = accuracy(*copies, n_blocks=N_REST)
+    assert abs(found.estimate - independent.estimate) > 1e-4
+
+
 def test_weighted_means_are_unbiased_whatever_the_judge_says():
     rng = np.random.default_rng(5)
     n = N_BOTH + N_REST

@@ -75,7 +75,8 @@ def prediction_powered(
     prediction_rest : array-like of shape (n_rest, ...), Distribution or None
         As `prediction`, for the other samples.
     sample_weight : array-like of shape (n_samples,), optional
-        Weights of the samples, in the mean and in its variance.
+        Weights of the samples, in the mean and in its variance. A weight of 2 is a sample that
+        appears twice in one group, not two independent samples.
     sample_weight_rest : array-like of shape (n_rest,), optional
         Weights of the other samples, on the same scale; given where `sample_weight` is given.
     groups : array-like of shape (n_samples,), optional
