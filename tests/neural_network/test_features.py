@@ -84,7 +84,8 @@ def test_layers_before_the_one_that_refuses_integers_are_read_once(batch_size):
     X = np.random.default_rng(0).integers(255, size=(5, 1, 3, 3), dtype=np.uint8)
     for layer, expected in (("0", X.reshape(5, 9)), ("1", body[:2](torch.as_tensor(X).float()))):
         found = LayerFeatures(FrozenEstimator(net), layer).fit_transform(X)
-        assert_allclose(found, torch.as_tensor(expected).detach(), rtol=1e-5)
+        # float32 rounds sums of nine products of up to 255 by 1e-4
+        assert_allclose(found, torch.as_tensor(expected).detach(), rtol=1e-5, atol=1e-3)
 
 
 def test_a_network_is_fitted_unless_it_is_frozen(frozen):
