@@ -3,7 +3,7 @@ A small panel, and what it says of everybody
 ============================================
 
 Intervals for six raters cover the disagreement of everybody in 62% of panels. Intervals for new
-raters cover it in all, and are almost three times as wide. A panel is six people who judge 200
+raters cover it in all, and are almost three times as wide. A panel is six raters who judge 200
 conversations.
 """
 
@@ -19,14 +19,14 @@ from sklearn_lhcal.metrics import confidence_interval, irreducible_loss
 PANELS, SHOWN = 60, 30
 COLOURS = {"fixed": BLUE, "random": ORANGE}
 NAMES = {
-    "fixed": "these six people, new conversations",
-    "random": "new people, new conversations",
+    "fixed": "these six raters, new conversations",
+    "random": "new raters, new conversations",
 }
 
 # %%
 # The study
 # ---------
-# In DICES, 123 people judged all of 350 conversations (Aroyo and others 2023, CC BY 4.0). The
+# In DICES, 123 raters judged all of 350 conversations (Aroyo and others 2023, CC BY 4.0). The
 # example takes it if ``fetch_dices()`` has downloaded it before, and else **simulates** such a
 # study. The value of the whole study is the truth that intervals should cover.
 
@@ -37,12 +37,12 @@ except OSError:
     study = make_reader_study(350, 123, rater_std=0.7, slope_std=0.4, random_state=0).y
 target = irreducible_loss(study)
 print(f"{source}: {study}")
-print(f"two people disagree with probability {target:.3f}; kappa {conger_kappa(study):.3f}")
+print(f"two raters disagree with probability {target:.3f}; kappa {conger_kappa(study):.3f}")
 
 # %%
 # Panels
 # ------
-# Each panel is six people and 200 conversations, drawn at random.
+# Each panel is six raters and 200 conversations, drawn at random.
 
 rng = np.random.RandomState(0)
 intervals = {raters: [] for raters in NAMES}
@@ -74,12 +74,12 @@ for ax, (raters, found) in zip(axes, intervals.items(), strict=True):
     ax.axvline(
         target, color="black", linewidth=1, linestyle="--", label="the whole study; 95% intervals"
     )
-    ax.set(title=NAMES[raters], xlabel="Probability that two people disagree")
+    ax.set(title=NAMES[raters], xlabel="Probability that two raters disagree")
 axes[0].set(ylabel=f"Panel (the first {SHOWN}; misses are bold)", yticks=[])
 handles, labels = axes[0].get_legend_handles_labels()
 fig.legend(handles, labels, loc="outside lower center")
 plt.show()
 
 # %%
-# Intervals for these six people cover the value of the whole study in 62% of the panels. Those for
-# new people are almost three times as wide, and cover it in all.
+# Intervals for these six raters cover the value of the whole study in 62% of the panels. Those for
+# new raters are almost three times as wide, and cover it in all.

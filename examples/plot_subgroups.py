@@ -64,7 +64,7 @@ for ax, (name, z) in zip(axes, {"before": prediction, "after": mended}.items(), 
     SubgroupDisplay.from_predictions(
         y[kept], z[kept], cases[kept], class_name="disease", random_state=0, ax=ax
     )
-    ax.set_title(f"{name} mending the west")
+    ax.set_title(f"{name} recalibration of the west")
     ax.locator_params(axis="x", nbins=5)
 axes[1].set_ylabel("")
 plt.show()
