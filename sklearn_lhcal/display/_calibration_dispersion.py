@@ -40,7 +40,7 @@ _PLACES = [(dx, side * up) for up in (6, 18, 30, 42) for dx in (6, -6) for side 
 
 @dataclass(eq=False, repr=False)
 class CalibrationDispersionDisplay(Display):
-    """Map of methods: one point each, calibration loss CL against dispersion loss DL.
+    """Plot of methods: one point each, calibration loss CL against dispersion loss DL.
 
     Make it with `from_predictions`, `from_estimators` or `from_estimator`. The epistemic loss EL of
     a prediction is the sum of the two losses. It is equal along the lines, and smaller towards the
@@ -130,7 +130,7 @@ class CalibrationDispersionDisplay(Display):
         ax: "Axes | None" = None,
         **plot_kwargs: Any,
     ) -> Self:
-        """Map of several predictions for the same samples.
+        """Plot of several predictions for the same samples.
 
         Parameters
         ----------
@@ -190,7 +190,7 @@ class CalibrationDispersionDisplay(Display):
     def from_estimators(
         cls, estimators: Mapping[str, Estimator], X: Samples, y: LabelsLike, **kwargs: Any
     ) -> Self:
-        """Map of several fitted classifiers.
+        """Plot of several fitted classifiers.
 
         Parameters
         ----------
@@ -243,7 +243,7 @@ class CalibrationDispersionDisplay(Display):
         name: str | None = None,
         **kwargs: Any,
     ) -> Self:
-        """One fitted classifier on the map; give `ax` to set it beside others.
+        """One fitted classifier on the plot; give `ax` to set it beside others.
 
         Parameters
         ----------
@@ -254,7 +254,7 @@ class CalibrationDispersionDisplay(Display):
         y : label histogram of shape (n_samples, n_classes)
             Anything `check_counts` takes.
         name : str, optional
-            What the map calls it; None: the name of the estimator's class.
+            What the plot calls it; None: the name of the estimator's class.
         **kwargs
             As in `from_estimators`.
 
@@ -272,7 +272,7 @@ class CalibrationDispersionDisplay(Display):
         text_kwargs: dict | None = None,
         iso_kwargs: dict | None = None,
     ) -> Self:
-        """Draw the map. A second one on the same axes adds its methods.
+        """Draw the plot. A second one on the same axes adds its methods.
 
         Parameters
         ----------

@@ -48,10 +48,10 @@ class DecisionCalibration(Scaling):
     the probabilities may be worse elsewhere.
 
     **Candidates.** The mean cost has no gradient. So several surrogates of it are minimised on all
-    samples, each from the solution of least log loss (NLL). They vary the parameters of the map;
-    the weight of the floor stays. For a stack they vary one temperature of its probabilities, on
-    predictions that its maps made out of fold. The stack itself has a matrix and the class
-    frequencies among its maps: where predictions say nothing it takes the frequencies, whose
+    samples, each from the solution of least log loss (NLL). They vary the parameters of the
+    calibration method; the weight of the uniform mixing stays. For a stacked calibrator they vary
+    one temperature of its probabilities, on predictions that its methods made out of fold. The
+    stacked calibrator itself has a matrix and the class frequencies among its methods: where predictions say nothing it takes the frequencies, whose
     decision is the best that is the same for all samples.
 
     **Selection.** Candidates are compared by the mean cost of their decisions out of fold, on
@@ -118,9 +118,9 @@ class DecisionCalibration(Scaling):
         "margin". Here κ is the standard deviation of the expected costs of the decisions, its mean
         over samples.
 
-        "paper": P4's method (App. B.1), with its maps "temperature", "bias_corrected" and "vector".
-        Eq. (18) is minimised, for a temperature too, without a floor and without NLL among the
-        candidates. Ten folds choose among its rates 1, 0.1, 0.01 and 0.001, its β None, 1, 5, 10,
+        "paper": P4's method (App. B.1), with "temperature", "bias_corrected" or "vector" scaling.
+        Eq. (18) is minimised, for a temperature too, without uniform mixing and without NLL among
+        the candidates. Ten folds choose among its rates 1, 0.1, 0.01 and 0.001, its β None, 1, 5, 10,
         20, 30 and 40, and λ of 0.1, 1 and 10, in units of the largest cost.
     bias_penalty : float or None, default=None
         As in `VectorScaling`, for the log loss of vector scaling; only with it.
@@ -153,7 +153,7 @@ class DecisionCalibration(Scaling):
     decisions_ : ndarray of shape (n_decisions,)
         What `decide` returns: column numbers, or the names of a frame's columns.
     temperature_, bias_, scale_, intercept_, floor_, floor_weight_, weights_, parameters_
-        Parameters of the map, as in the calibrator of its name. Of a stack, `temperature_` is that
+        Parameters of the method, as in the calibrator of its name. Of a stacked one, `temperature_` is that
         of its probabilities, 1 for NLL.
     classes_ : ndarray of shape (n_classes,)
         Sorted class names.
