@@ -51,8 +51,9 @@ class DecisionCalibration(Scaling):
     samples, each from the solution of least log loss (NLL). They vary the parameters of the
     calibration method; the weight of the uniform mixing stays. For a stacked calibrator they vary
     one temperature of its probabilities, on predictions that its methods made out of fold. The
-    stacked calibrator itself has a matrix and the class frequencies among its methods: where predictions say nothing it takes the frequencies, whose
-    decision is the best that is the same for all samples.
+    stacked calibrator itself has a matrix and the class frequencies among its methods: where
+    predictions say nothing it takes the frequencies, whose decision is the best that is the same
+    for all samples.
 
     **Selection.** Candidates are compared by the mean cost of their decisions out of fold, on
     `inner_cv` folds of the calibration samples. Where a rare mistake is very expensive this
@@ -153,8 +154,8 @@ class DecisionCalibration(Scaling):
     decisions_ : ndarray of shape (n_decisions,)
         What `decide` returns: column numbers, or the names of a frame's columns.
     temperature_, bias_, scale_, intercept_, floor_, floor_weight_, weights_, parameters_
-        Parameters of the method, as in the calibrator of its name. Of a stacked one, `temperature_` is that
-        of its probabilities, 1 for NLL.
+        Parameters of the method, as in the calibrator of its name. Of a stacked one,
+        `temperature_` is that of its probabilities, 1 for NLL.
     classes_ : ndarray of shape (n_classes,)
         Sorted class names.
     estimator_ : classifier
