@@ -121,8 +121,8 @@ class DecisionCalibration(Scaling):
 
         "paper": P4's method (App. B.1), with "temperature", "bias_corrected" or "vector" scaling.
         Eq. (18) is minimised, for a temperature too, without uniform mixing and without NLL among
-        the candidates. Ten folds choose among its rates 1, 0.1, 0.01 and 0.001, its β None, 1, 5, 10,
-        20, 30 and 40, and λ of 0.1, 1 and 10, in units of the largest cost.
+        the candidates. Ten folds choose among its rates 1, 0.1, 0.01 and 0.001, its β None, 1, 5,
+        10, 20, 30 and 40, and λ of 0.1, 1 and 10, in units of the largest cost.
     bias_penalty : float or None, default=None
         As in `VectorScaling`, for the log loss of vector scaling; only with it.
     inner_cv : int, default=10
