@@ -80,7 +80,7 @@ fig, ax = plt.subplots(figsize=(6, 4.6), layout="constrained")
 image = ax.imshow(second, cmap="Blues", vmin=0, vmax=1)
 for k, row in enumerate(second):
     for j, share in enumerate(row):
-        color = "white" if share > 0.6 else "black"
+        color = "white" if share > 0.7 else "black"
         ax.annotate(f"{share:.0%}", (j, k), ha="center", va="center", color=color)
 ax.set_xticks(range(len(names)), names, rotation=30, ha="right")
 ax.set_yticks(range(len(names)), names)

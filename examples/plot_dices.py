@@ -68,7 +68,7 @@ for ax, (raters, found) in zip(axes, intervals.items(), strict=True):
             [interval.low, interval.high],
             [k, k],
             color=COLOURS[raters],
-            alpha=1.0 if missed else 0.4,
+            alpha=1.0 if missed else 0.6,
             linewidth=2.5 if missed else 1.5,
         )
     ax.axvline(

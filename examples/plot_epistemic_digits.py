@@ -112,11 +112,13 @@ panels = (
     (curve.mean_calibrated, CALIBRATED, "Calibrated estimate (probability)"),
 )
 for ax, (estimate, color, label) in zip(axes, panels, strict=True):
-    ax.errorbar(estimate, curve.mean_gain, reach, fmt="o", color=color, capsize=3)
+    style = {"fmt": "o", "color": color, "capsize": 3, "label": "mean of a fifth, 95% interval"}
+    ax.errorbar(estimate, curve.mean_gain, reach, **style)
     ax.set_xlabel(label)
 axes[0].set_ylabel("Mean gain in accuracy (probability)")
 axes[1].axline((0, 0), slope=1, color="0.35", linestyle=(0, (1, 1.5)), label="calibrated")
 axes[1].set_xlim(-0.02, 0.5)
+axes[0].legend(loc="upper left")
 axes[1].legend(loc="lower right")
 
 FIGURE = Path(os.path.relpath(Path(sys.argv[0]).parent), "output", "epistemic_digits.png")

@@ -115,7 +115,8 @@ figure.savefig(options.figure, dpi=150)
 # %%
 # Left: the expected gain agrees with the realised gain. Right: the value of a second opinion and
 # the entropy find the same samples here; the intervals overlap everywhere. Disagreement refers the
-# mixed digits, about which a label tells little, and is no better than a random order.
+# mixed digits first, about which a label tells little: its first fifth is no better than a random
+# order.
 
 # %%
 # The same in numbers

@@ -301,7 +301,8 @@ class DecisionRiskDisplay(Display):
         self.errorbar_ = self.ax_.errorbar(at, mean, reach(mean, self.interval), **style)
         self.constant_ = self.ax_.axhline(self.constant_risk.mean(), **_CONSTANT)
         self.ax_.set(ylabel=_RISK, xlim=(-0.5, len(x) - 0.5), xticks=x)
-        long = max(map(len, self.names)) > 10
+        # as many letters as fit beside each other
+        long = len(self.names) * max(map(len, self.names)) > 40
         self.ax_.set_xticklabels(self.names, rotation=20 if long else 0)
         # costs that are all positive are seen from 0 on
         if self.ax_.get_ylim()[0] > 0:

@@ -328,9 +328,9 @@ def _label(ax, normalize: bool) -> None:
 
     ax.set(xlabel="Samples referred to a second rater", xlim=(0, 1))
     ax.set_ylabel(_SHARE if normalize else _GAIN)
-    ax.xaxis.set_major_formatter(PercentFormatter(1, symbol=" %"))
+    ax.xaxis.set_major_formatter(PercentFormatter(1, symbol="%"))
     if normalize:
-        ax.yaxis.set_major_formatter(PercentFormatter(1, symbol=" %"))
+        ax.yaxis.set_major_formatter(PercentFormatter(1, symbol="%"))
 
 
 def _rule_in_words(rule) -> str:
