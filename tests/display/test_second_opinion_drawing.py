@@ -102,7 +102,7 @@ def test_artists_are_kept_and_drawn(data, distribution, normalize):
     )
     shown.figure_.canvas.draw()
     labels = [t.get_text() for t in shown.ax_.get_xticklabels()]
-    assert labels[-1] == "100 %"
+    assert labels[-1] == "100%"
     assert any("%" in t.get_text() for t in shown.ax_.get_yticklabels()) == normalize
 
 
@@ -222,9 +222,9 @@ FILE = Path(__file__).parents[3] / "shared" / "data" / "cifar10h_first5000.npz"
 def test_on_cifar10h_the_first_rows_hold_most_of_the_gain(features):
     """Two labels per calibration row; means over three splits, each half testing the other.
 
-    Measured: by value, entropy and disagreement the first 5 % of rows hold 33, 34 and 28 % of the
-    gain with the default features of α0, 37, 35 and 20 % with the logits; the first 20 % hold 88,
-    88 and 87 %, and 87, 90 and 72 %.
+    Measured: by value, entropy and disagreement the first 5% of rows hold 33, 34 and 28% of the
+    gain with the default features of α0, 37, 35 and 20% with the logits; the first 20% hold 88,
+    88 and 87%, and 87, 90 and 72%.
     """
     data, shares = np.load(FILE), []
     proba = data["proba"] / data["proba"].sum(axis=1, keepdims=True)
@@ -245,7 +245,7 @@ def test_on_cifar10h_the_first_rows_hold_most_of_the_gain(features):
             gap = whole.realised_gain - whole.expected_gain
             assert (np.abs(gap) <= 4.5 * whole.standard_error + 1e-12).all()
             plt.close("all")
-    value, entropy, disagreement = np.mean(shares, axis=0)  # each at 5 % and 20 %
+    value, entropy, disagreement = np.mean(shares, axis=0)  # each at 5% and 20%
     assert 0.3 < value[0] < 0.4
     assert value[1] > 0.85
     assert np.abs(value - entropy).max() < 0.04
