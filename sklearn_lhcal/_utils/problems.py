@@ -1,4 +1,4 @@
-"""What solvers and maps agree on: problems that are solved, and solvers that solve them."""
+"""What solvers and transforms agree on: problems that are solved, and solvers that solve them."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
@@ -49,7 +49,7 @@ class Problem(ABC):
 
     def training(self) -> Training:
         """A torch module whose parameters, one after the other, are x."""
-        raise ValueError("Adam() needs a torch module, which this map does not offer; use LBFGS().")
+        raise ValueError("Adam() needs a torch module, which this calibrator lacks; use LBFGS().")
 
     def coordinates(self, x: Vector) -> tuple[Callable, Callable, int]:
         """Coordinates s in which to search: x(s), the gradient in s, the length of s.

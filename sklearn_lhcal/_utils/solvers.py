@@ -25,7 +25,7 @@ _LEAST_PIVOT = 1e-4
 
 
 class Newton(Solver):
-    """Safeguarded Newton iterations, for maps with few parameters.
+    """Safeguarded Newton iterations, for transforms with few parameters.
 
     Every step descends, also where the objective is not convex: there eigenvalues of the Hessian
     are taken by their absolute values. Steps are halved until the objective falls; without that,

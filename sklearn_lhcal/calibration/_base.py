@@ -166,11 +166,11 @@ class _Wrapper(DistributionClassifierMixin, ClassifierMixin, MetaEstimatorMixin,
 
 
 class _BaseCalibrator(_Wrapper):
-    """A classifier that wraps a classifier and maps its class probabilities, sample by sample.
+    """A classifier that wraps a classifier and transforms its probabilities, sample by sample.
 
     Subclasses fill two methods, `_fit_map` and `_map`. A chain of calibrators makes one loop around
-    the innermost classifier, with the `cv` of the outermost calibrator that sets one. Its maps are
-    then fitted in order, on the same samples.
+    the innermost classifier, with the `cv` of the outermost calibrator that sets one. Their
+    transforms are then fitted in order, on the same samples.
     """
 
     def __init__(
@@ -191,7 +191,7 @@ class _BaseCalibrator(_Wrapper):
 
     @abstractmethod
     def _fit_map(self, rows: CalibrationRows) -> dict:
-        """What the map learns from labelled samples, by name of attribute; nothing is set here."""
+        """What is learnt from labelled samples, by name of attribute; nothing is set here."""
 
     @abstractmethod
     def _map(self, rows: CalibrationRows) -> Distribution:
@@ -205,7 +205,7 @@ class _BaseCalibrator(_Wrapper):
         """
 
     def _check_labels(self, labels: Labels) -> None:
-        """Refuse labels that the map is not for, before anything is computed."""
+        """Refuse labels that the method is not for, before anything is computed."""
 
     @atomic
     def fit(
@@ -335,7 +335,7 @@ def _splits(cv, training: TrainingRows, random_state, to_split: dict) -> list:
 
 
 class _TrainedCalibrator(_BaseCalibrator):
-    """A calibrator whose map is a problem that a solver of the user's solves."""
+    """A calibrator whose parameters solve a problem, by a solver that the user gives."""
 
     def __init__(
         self,

@@ -31,7 +31,7 @@ from ._base import TrainingRows, _Wrapper, read_for_fit
 from ._precomputed import PrecomputedClassifier
 
 _MEASURES = ("mutual_information", "entropy")
-# How often data are carved for a map; samples of a bin, and the weight of the line, of a rising
+# How often data are carved for a fit; samples of a bin, and the weight of the line, of a rising
 # one.
 _CARVINGS = {"rising": 3, "paper": 1}
 _LEAST_ROWS = 25
@@ -65,7 +65,7 @@ class EpistemicCalibration(_Wrapper):
     samples that remain. A second clone learns from these and most of the balls. The other samples
     of the balls are test samples: the estimate e of the first clone is compared there with what the
     second gains in accuracy, g (`metrics.accuracy_gain`). This is done for several carvings. Their
-    samples together give the map
+    samples together give the function
 
         γ(e) = 0.9·γ_iso(e) + 0.1·b·e,   b = Σ g / Σ e,
 
@@ -74,7 +74,7 @@ class EpistemicCalibration(_Wrapper):
     fitted on everything. All other methods (`predict`, `predict_proba`, `predict_dist`, …) are its
     own.
 
-    The map holds for new samples that are as far from the training data as the balls are from the
+    γ holds for new samples that are as far from the training data as the balls are from the
     samples that remained.
 
     Parameters
@@ -93,9 +93,9 @@ class EpistemicCalibration(_Wrapper):
         Bins with equal numbers of carved test samples, of 25 samples at least: with fewer samples
         there are fewer bins.
     method : {"rising", "paper"}, default="rising"
-        The map. "rising" is the one above. "paper" is P3's method: the isotonic regression alone,
-        with all bins and one carving. Samples between which it is flat, all of them at worst, are
-        no longer told apart.
+        How γ is fitted. "rising" is the function above. "paper" is P3's method: the isotonic
+        regression alone, with all bins and one carving. Samples between which it is flat, all of
+        them at worst, are no longer told apart.
     n_carvings : int or None, default=None
         How often the data are carved. None: three times, or once for the method of the paper. A
         splitter without a `random_state` carves once.
@@ -111,7 +111,7 @@ class EpistemicCalibration(_Wrapper):
         b; None for the method of the paper, and where there were too few samples. Where more data
         gained nothing, it is as if they had gained half a sample.
     carved_uncertainty_, carved_gain_ : ndarray of shape (n_carved,)
-        What the map was fitted on: estimate and gain at the carved test samples.
+        What γ was fitted on: estimate and gain at the carved test samples.
     classes_ : ndarray of shape (n_classes,)
         Sorted class names.
 
@@ -119,7 +119,7 @@ class EpistemicCalibration(_Wrapper):
     -----
     UserWarning
         Where the carved samples are too few, where their estimates are equal, and where γ_iso is
-        flat, as more data did not gain more where the estimate is larger. The rising map keeps the
+        flat, as more data did not gain more where the estimate is larger. The rising γ keeps the
         order of the samples even so, but its size says nothing.
 
     Raises
@@ -166,7 +166,7 @@ class EpistemicCalibration(_Wrapper):
     def fit(
         self, X: Samples, y: LabelsLike, sample_weight: Weights = None, **fit_params: Any
     ) -> Self:
-        """Carve the data, fit the map, and fit the classifier on everything, all or nothing.
+        """Carve the data, fit γ, and fit the classifier on everything, all or nothing.
 
         Parameters
         ----------
@@ -174,7 +174,7 @@ class EpistemicCalibration(_Wrapper):
         y : label histogram of shape (n_samples, n_classes)
             Anything `check_counts` takes. The columns of frames are sorted by name.
         sample_weight : array-like of shape (n_samples,), optional
-            Weights of the samples, for the classifier and the map.
+            Weights of the samples, for the classifier and γ.
         **fit_params
             Goes to the classifier's fit, sample by sample where it has one entry per sample; with
             scikit-learn's metadata routing switched on, what the classifier requests.
@@ -215,7 +215,7 @@ class EpistemicCalibration(_Wrapper):
             )
 
     def _carve(self, training: TrainingRows, weight) -> dict:
-        """The map, estimates and gains."""
+        """γ, estimates and gains."""
         parts = []
         if len(training.labels) >= self.n_bins:
             splitter = self.splitter
@@ -260,7 +260,7 @@ class EpistemicCalibration(_Wrapper):
         return self._estimate(f_tr2, X_test), after - before
 
     def _estimate(self, model, X) -> Floats:
-        """The estimate of each sample, before the map."""
+        """The estimate of each sample, uncalibrated."""
         if not callable(self.uncertainty):
             return getattr(predict_dist(model, X), self.uncertainty)()
         e = np.asarray(self.uncertainty(model, X), dtype=np.float64)
@@ -286,7 +286,7 @@ class EpistemicCalibration(_Wrapper):
         return np.clip(gamma, 0.0, 1.0)
 
     def predict_uncalibrated(self, X: Samples) -> Floats:
-        """The estimate before the map, shape (n_samples,): nats, or the unit of the callable."""
+        """The uncalibrated estimate, shape (n_samples,): nats, or the unit of the callable."""
         check_is_fitted(self, "estimator_")
         return self._estimate(self.estimator_, X)
 
@@ -374,7 +374,7 @@ def _warn_if_flat(e: Floats, isotonic: IsotonicRegression) -> None:
         )
     elif high - low < 1e-9:
         warnings.warn(
-            f"The map from the estimate to the gain is flat at {low:.3g}: on {len(e)} carved "
+            f"The fitted gain is flat in the estimate, at {low:.3g}: on {len(e)} carved "
             "samples more data gained no more where the estimate is larger, so that the size of "
             "predict_epistemic says nothing. Give more data.",
             stacklevel=5,

@@ -38,7 +38,7 @@ class ReaderEffects(_TrainedCalibrator):
     Parameters
     ----------
     estimator : classifier, default=None
-        As in `TemperatureScaling`. Effects are 0 on average over readers, so put a scaling map
+        As in `TemperatureScaling`. Effects are 0 on average over readers, so put a scaling
         around a classifier that is not calibrated. Labels given to `predict_proba` tell more around
         an `AlphaCalibration`.
     effect_std : float or None, default=None

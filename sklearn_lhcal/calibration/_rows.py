@@ -1,4 +1,4 @@
-"""The bundle of calibration rows: what a map sees of a row, on the way from the loop to the map."""
+"""The bundle of calibration samples: what a calibrator sees of them, on their way from the loop."""
 
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
@@ -25,7 +25,7 @@ Split = tuple[Indices, Indices]
 
 @dataclass(frozen=True)
 class CalibrationRows:
-    """Samples as a map sees them; without the labels where it predicts.
+    """Samples as a calibrator sees them; without the labels where it predicts.
 
     Parameters
     ----------
@@ -53,7 +53,7 @@ class CalibrationRows:
     """
 
     log_proba: Floats
-    # arrays, or None as said above: a map knows which
+    # arrays, or None as said above: a calibrator knows which
     log_weights: Any = None
     proba: Any = None
     X: Any = None
@@ -125,7 +125,7 @@ class CalibrationRows:
         )
 
     def mapped(self, distribution: Distribution, model) -> "CalibrationRows":
-        """The same samples as a map around the model predicts them."""
+        """The same samples as a calibrator around the model predicts them."""
         rows = CalibrationRows.of(distribution, self.X, model)
         kept = ("counts", "weight", "classes", "known", "labels")
         return replace(rows, **{name: getattr(self, name) for name in kept})

@@ -49,7 +49,7 @@ def _silent(*_):
 
 
 class _Net(NeuralNet):
-    """skorch's loop, with targets of counts and weights, and the penalty that a map may carry."""
+    """skorch's loop, with targets of counts and weights, and a calibrator's penalty."""
 
     def get_loss(self, y_pred, y_true, X=None, training=False):
         counts, weight = to_tensor(y_true, device=self.device)

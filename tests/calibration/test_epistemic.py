@@ -61,7 +61,7 @@ def test_the_map_is_that_of_the_paper(board):
     assert 0 <= expected.min() < expected.max() <= 1
 
 
-@pytest.mark.filterwarnings("ignore:The map from the estimate:UserWarning")
+@pytest.mark.filterwarnings("ignore:The fitted gain is flat:UserWarning")
 def test_everything_else_is_passed_through(board):
     X, y, _ = board
     names = np.array(["black", "white"])
@@ -111,7 +111,7 @@ def test_calibration_helps_elsewhere(board):
         assert np.mean(after) < share * np.mean(before)
 
 
-@pytest.mark.filterwarnings("ignore:The map from the estimate:UserWarning")
+@pytest.mark.filterwarnings("ignore:The fitted gain is flat:UserWarning")
 def test_histograms_frames_and_names(board):
     X, y, _ = board
     counts = np.eye(2, dtype=int)[y]
@@ -123,7 +123,7 @@ def test_histograms_frames_and_names(board):
     assert model.predict(X).dtype.kind == "U"
 
 
-@pytest.mark.filterwarnings("ignore:The map from the estimate:UserWarning")
+@pytest.mark.filterwarnings("ignore:The fitted gain is flat:UserWarning")
 def test_weights_reach_classifier_and_map(board):
     X, y, _ = board
     w = RNG.integers(1, 4, len(X)).astype(float)
@@ -150,7 +150,7 @@ def distance(model, X):
     return np.abs(X).sum(axis=1)
 
 
-@pytest.mark.filterwarnings("ignore:The map from the estimate:UserWarning")
+@pytest.mark.filterwarnings("ignore:The fitted gain is flat:UserWarning")
 def test_a_callable_estimate_and_other_classifiers(board):
     X, y, _ = board
     model = EpistemicCalibration(GaussianNB(), uncertainty=distance).fit(X, y)
@@ -197,7 +197,7 @@ class Recorder(ClassifierMixin, BaseEstimator):
         return np.full((len(X), 2), 0.5)
 
 
-@pytest.mark.filterwarnings("ignore:The map from the estimate:UserWarning")
+@pytest.mark.filterwarnings("ignore:The fitted gain is flat:UserWarning")
 def test_fit_parameters_are_split_row_by_row(board):
     X, y, _ = board
     EpistemicCalibration(Recorder(), uncertainty=distance).fit(X, y, tag=X[:, 0])
@@ -223,7 +223,7 @@ def carved(X, splitter, n):
     return [clone(splitter).set_params(random_state=rng).split_augmented(X) for _ in range(n)]
 
 
-@pytest.mark.filterwarnings("ignore:The map from the estimate:UserWarning")
+@pytest.mark.filterwarnings("ignore:The fitted gain is flat:UserWarning")
 def test_several_carvings_make_one_map(board):
     X, y, _ = board
     model = EpistemicCalibration(FOREST, splitter=SPLIT, n_carvings=2, uncertainty="entropy")

@@ -380,7 +380,7 @@ def test_gains_are_of_named_classes(order, data, named_labels):
     assert_same(show(forest, data.X, mine, **options), show(forest, data.X, counts, **options))
 
 
-@pytest.mark.filterwarnings("ignore:The map from the estimate:UserWarning")
+@pytest.mark.filterwarnings("ignore:The fitted gain is flat:UserWarning")
 def test_epistemic_calibration_of_named_classes(data, named_labels):
     forest = RandomForestClassifier(10, max_depth=3, random_state=0)
     model = EpistemicCalibration(forest, n_bins=4).fit(data.X, named_labels)

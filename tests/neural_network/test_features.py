@@ -170,7 +170,7 @@ def test_features_that_are_none(features, message):
         BallCarvingSplit(features=features, random_state=0).split_augmented(bars(60, 0)[0])
 
 
-@pytest.mark.filterwarnings("ignore:The map from the estimate:UserWarning")
+@pytest.mark.filterwarnings("ignore:The fitted gain is flat:UserWarning")
 def test_epistemic_calibration_on_images(frozen):
     """Carved among what a frozen network sees; the network that is calibrated learns anew."""
     X, y = bars(300, 4)
@@ -194,7 +194,7 @@ def test_epistemic_calibration_on_images(frozen):
 # --- a deep kernel: a Gaussian process on features of a frozen network ---
 
 
-@pytest.mark.filterwarnings("ignore:The map from the estimate:UserWarning")
+@pytest.mark.filterwarnings("ignore:The fitted gain is flat:UserWarning")
 def test_deep_kernels_are_searched_by_both_scorers(frozen):
     X, y = bars(300, 5)
     gp = SparseGPClassifier(n_inducing=15, optimize_hyperparameters=False, random_state=0)

@@ -114,7 +114,7 @@ def calls_of(name) -> int:
 
 
 @pytest.mark.slow
-@pytest.mark.filterwarnings("ignore:The map from the estimate:UserWarning")
+@pytest.mark.filterwarnings("ignore:The fitted gain is flat:UserWarning")
 @pytest.mark.filterwarnings("ignore:Raters disagree as often:UserWarning")
 @pytest.mark.parametrize("error", ERRORS)
 @pytest.mark.parametrize("name", CASES)
@@ -130,7 +130,7 @@ def test_a_refit_that_fails_changes_nothing(name, error):
     assert model.fit(other, OTHER_Y).predict_proba(other).shape == (50, 2)
 
 
-@pytest.mark.filterwarnings("ignore:The map from the estimate:UserWarning")
+@pytest.mark.filterwarnings("ignore:The fitted gain is flat:UserWarning")
 @pytest.mark.parametrize("error", ERRORS)
 @pytest.mark.parametrize("name", CASES)
 def test_a_first_fit_that_fails_leaves_nothing(name, error):
@@ -170,7 +170,7 @@ class FailsAt(GaussianNB):
         return super().predict(X)
 
 
-@pytest.mark.filterwarnings("ignore:The map from the estimate:UserWarning")
+@pytest.mark.filterwarnings("ignore:The fitted gain is flat:UserWarning")
 @pytest.mark.parametrize("error", ERRORS)
 def test_a_classifier_that_fails_inside(error):
     model = EpistemicCalibration(FailsAt(), uncertainty=uncertainty, n_bins=3, n_carvings=1).fit(

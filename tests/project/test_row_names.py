@@ -57,7 +57,7 @@ ESTIMATORS = {
 }
 
 
-@pytest.mark.filterwarnings("ignore:The map from the estimate:UserWarning")
+@pytest.mark.filterwarnings("ignore:The fitted gain is flat:UserWarning")
 @pytest.mark.parametrize("name", ESTIMATORS)
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_estimators_refuse_weights_of_rows_in_another_order(name):
@@ -69,7 +69,7 @@ def test_estimators_refuse_weights_of_rows_in_another_order(name):
         model.score(rows, Y, sample_weight=SHUFFLED)
 
 
-@pytest.mark.filterwarnings("ignore:The map from the estimate:UserWarning")
+@pytest.mark.filterwarnings("ignore:The fitted gain is flat:UserWarning")
 @pytest.mark.parametrize("name", ESTIMATORS)
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_estimators_refuse_samples_in_another_order_than_labels(name):

@@ -1,4 +1,4 @@
-"""Calibration for decisions under a known cost matrix (P4): a map, candidates, a rule."""
+"""Calibration for decisions under a known cost matrix (P4): a transform, candidates, a rule."""
 
 import inspect
 from collections.abc import Mapping, Sequence
@@ -72,8 +72,9 @@ class DecisionCalibration(Scaling):
     class frequencies are predicted for each sample, and so it is decided everywhere.
 
     **Fits.** NLL is fitted on all samples and on each fold, ``1 + inner_cv`` times, and so is each
-    candidate. For a stack, NLL is fitted once, and the mean cost of a temperature is found once for
-    all fits, on a grid of T with steps of 1 %. It takes less time than the other scalings.
+    candidate. For a stacked calibrator, NLL is fitted once, and the mean cost of a temperature is
+    found once for all fits, on a grid of T with steps of 1%. This takes less time than the other
+    scalings.
 
     Samples are dealt to the folds by their labels and predictions, so that their order does not
     matter.
@@ -85,8 +86,8 @@ class DecisionCalibration(Scaling):
     cost_matrix : array-like or frame of shape (n_classes, n_decisions), default=None
         Cost of each decision under each class, as in `sklearn_lhcal.metrics.bayes_decision`;
         samples in the order of the sorted classes. Classes with names need a DataFrame whose index
-        holds them. None: 0/1 costs. One matrix for all rows, in whose unit candidates are smoothed
-        and compared; `decide` takes costs of each sample.
+        holds them. None: 0/1 costs. Candidates are smoothed and compared in the unit of this one
+        matrix; `decide` takes costs of each sample.
     scaling : {"stacked", "temperature", "bias_corrected", "vector"}, default="stacked"
         The calibration method.
     floor : {"auto", "uniform", "prior", None}, default="auto"
@@ -96,8 +97,8 @@ class DecisionCalibration(Scaling):
         Where the candidates come from beside NLL.
 
         - "nll": nowhere.
-        - "direct": upper direct losses. A temperature, also that of a stack, minimises the mean
-          cost itself, and that cost smoothed by a Gaussian of width 0.1 and 0.3 in log T.
+        - "direct": upper direct losses. A temperature, also that of a stacked calibrator, minimises
+          the mean cost itself, and that cost smoothed by a Gaussian of width 0.1 and 0.3 in log T.
         - "margin": margin rescaling, a looser bound (P4 Prop. 4).
         - "ece": the calibration error of the most probable class, in 15 hat-shaped bins, which
           leave a gradient.
@@ -172,7 +173,7 @@ class DecisionCalibration(Scaling):
     ------
     ValueError
         A cost matrix that does not fit the classes or leaves nothing to decide, an unknown scaling,
-        floor or criterion, an `inner_cv` below 2, a negative `safeguard`, a `grid` with keys that
+        `floor` or criterion, an `inner_cv` below 2, a negative `safeguard`, a `grid` with keys that
         the criterion does not use or values that are not lists of positive numbers, a
         `bias_penalty` without vector scaling.
 
@@ -277,7 +278,7 @@ class DecisionCalibration(Scaling):
         return costs.C
 
     def _resolved(self) -> tuple[str | None, float | None]:
-        """The floor and the safeguard, of which the method of the paper has none."""
+        """Uniform mixing and the safeguard, of which the method of the paper has none."""
         ours = self.grid != "paper"
         floor, safeguard = self.floor, self.safeguard
         if floor == "auto":

@@ -16,7 +16,7 @@ or, with w the weight of a sample, the sum over M bins, of the most probable cla
 in which hats h_m take the place of bins with walls, which would leave no gradient.
 
 A search needs the slope of a loss alone: ``slope(z, y, w)`` is ∂loss/∂z of shape (B, K, n), for the
-predictions of B maps, at y of shape (K, n) and w of shape (B, n), weights of each map with sum 1.
+predictions of B transforms, at y of shape (K, n) and w of shape (B, n), weights of each with sum 1.
 Rows are the last axis, as a softmax over a short last axis is slow.
 """
 
@@ -100,7 +100,7 @@ def top_label_error(z: Tensor, y: Tensor, w: Tensor) -> Tensor:
 
 
 def module_loss(module: nn.Module, z: Tensor, y: Tensor, w: Tensor) -> Tensor:
-    """A loss (B,) that the user brings: it sees the samples of one map, with weights of mean 1."""
+    """A loss (B,) of the user's: it sees the samples of one transform, with weights of mean 1."""
     values = []
     for one, weight in zip(z, w, strict=True):
         kept = weight > 0

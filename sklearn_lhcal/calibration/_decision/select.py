@@ -1,10 +1,10 @@
-"""How `DecisionCalibration` chooses a map: candidates, and a rule that is slow to leave NLL.
+"""How `DecisionCalibration` chooses a transform: candidates, and a rule that is slow to leave NLL.
 
-A map with parameters x predicts z_i(x) for sample i, and d_i(x) = argmin_d Σ_k z_ik C_kd is
+A transform with parameters x predicts z_i(x) for sample i, and d_i(x) = argmin_d Σ_k z_ik C_kd is
 decided, which costs Σ_k μ̂_ik C_k,d under the labels μ̂. Each candidate is fitted F times: once on
 all samples, and once without each of J folds.
 
-1. x_0 minimises the log loss (NLL). All searches start there; the floor stays that of NLL.
+1. x_0 minimises the log loss (NLL). All searches start there; the mixing stays that of NLL.
 2. The mean cost R(x) = Σ_i w_i cost_i(d_i(x)) is a step function of x. So candidate p takes a loss
    L_p of the criterion (`losses.py`), and x_p is where 50 steps of Adam on L_p(z(x)) arrive:
    `descended`. Where x is one number, log β = −log T, "direct" is R itself, on a grid of T, as it
@@ -62,9 +62,9 @@ class Search(NamedTuple):
     C : ndarray of shape (K, D)
         Costs in the user's unit.
     nll : FittedMap
-        The map of least log loss on all samples.
+        The transform of least log loss on all samples.
     refit : callable
-        The map of least log loss on some of the samples.
+        The transform of least log loss on some of the samples.
     splits : list of (training rows, test rows)
         One for each fold.
     criterion : str or torch.nn.Module
@@ -92,7 +92,7 @@ class Search(NamedTuple):
 
 
 class Selection(NamedTuple):
-    """The map that was selected, its hyper-parameters, and how all candidates did."""
+    """The transform that was selected, its hyper-parameters, and how all candidates did."""
 
     fitted: FittedMap
     params: dict
@@ -109,7 +109,7 @@ class OutOfFold(NamedTuple):
 
 
 def select(search: Search) -> Selection:
-    """The map to take: NLL's where there is nothing to select from, or nothing to fold."""
+    """The transform to take: NLL's where there is nothing to select from, or nothing to fold."""
     if search.criterion == "nll" or len(search.splits) < 2:
         none = np.array([np.nan])
         results: dict = {"params": [NLL], "rank_risk": np.array([1])}
@@ -187,7 +187,7 @@ class RowTensors(NamedTuple):
 
 
 def probabilities(x: Tensor, maps: list[FittedMap], rows: RowTensors) -> Tensor:
-    """z (B, K, n) of B parameters x (B, p), each with the floor of a map."""
+    """z (B, K, n) of B parameters x (B, p), each with the mixing of a transform."""
     family: Any = maps[0].family  # an affine one
     v = torch.vmap(lambda one: transform(rows.u.mT, *family.affine(one, torch)).mT)(x)
     z = torch.softmax(v, dim=-2)
@@ -237,7 +237,7 @@ def _unit(fitted: FittedMap, rows: CalibrationRows) -> Floats:
 
 
 def _batches(n_maps: int, rows: CalibrationRows) -> Iterator[slice]:
-    """As many maps at a time as stay in cache."""
+    """As many transforms at a time as stay in cache."""
     size = max(_BLOCK // rows.log_proba.size, 1)
     return (slice(i, i + size) for i in range(0, n_maps, size))
 

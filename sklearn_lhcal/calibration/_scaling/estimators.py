@@ -22,14 +22,14 @@ from .maps import BiasCorrectedMap, Family, FittedMap, MatrixMap, TemperatureMap
 from .ordinal import FORMS
 from .stack import StackedMap, fit_stack
 
-# what a floor spreads over the classes
+# what is mixed in
 Floor = Literal["uniform", "prior"] | None
 
 
 class Scaling(_BaseCalibrator):
-    """A floor, warnings of calibration samples, predictions; a subclass fills `_fitted`."""
+    """Mixing, warnings of calibration samples, predictions; a subclass fills `_fitted`."""
 
-    # Only some maps have a floor, and a parameter of that name.
+    # Only some methods have mixing, and a parameter of that name.
     floor: str | None = None
     # What to do about zeros, and about a search that did not end.
     _remedies = 'floor="uniform"', "calibrate on more samples"
@@ -50,7 +50,7 @@ class Scaling(_BaseCalibrator):
 
 
 class ShrunkScaling(Scaling):
-    """One family of maps, shrunk to the temperature."""
+    """One family of transforms, shrunk to the temperature."""
 
     _family: type[Family]
     _remedies = 'floor="uniform"', "raise shrinkage, or calibrate on more samples"
@@ -137,9 +137,9 @@ class TemperatureScaling(Scaling):
         FrozenEstimator (then all data goes to calibration), another calibrator, or ``"logits"`` /
         ``"proba"`` where X holds the outputs of a model that ran elsewhere.
     floor : {None, "uniform", "prior"}, default=None
-        A probability below which no class falls: ``z = (1−e) softmax(u/T) + e π`` with a fitted e.
-        π is uniform, or the share of the classes among the labels. It is the remedy for
-        classifiers that print zeros: forests, nearest neighbours, naive Bayes, rounded files.
+        Mixing with a fixed distribution π, so that no probability is 0: ``z = (1−e) softmax(u/T) +
+        e π`` with a fitted e. π is uniform, or the shares of the classes among the labels. Use it
+        for classifiers that predict zeros: forests, nearest neighbours, naive Bayes, rounded files.
         Around an ensemble the uniform distribution is one more member.
     cv : int, splitter, list of splits or "holdout", default=None
         How the classifier's out-of-fold predictions are made. None: what a wrapped calibrator says,
@@ -317,7 +317,7 @@ class OrdinalScaling(ShrunkScaling):
     Raises
     ------
     ValueError
-        Three classes or more of text without an order, an unknown form or floor, a negative
+        Three classes or more of text without an order, an unknown form or `floor`, a negative
         shrinkage.
 
     References
@@ -367,8 +367,8 @@ class VectorScaling(PublishedScaling):
     """Scales and shifts the logit of each class: ``u' = v∘u + b``.
 
     Scales are shrunk to that of the common temperature, ``v = (1+d)/T``, and shifts to 0, so that
-    few samples do not overfit. The samples decide how much: the map is the average over four
-    strengths, weighted by their evidence. The map depends on a constant added to the logits of a
+    few samples do not overfit. The samples decide how much: the transform is the average over four
+    strengths, weighted by their evidence. It depends on a constant added to the logits of a
     sample, so it always sees log-probabilities. This deviates from P1; otherwise ``"logits"`` and
     ``"proba"`` would give two models.
 
@@ -437,10 +437,10 @@ class VectorScaling(PublishedScaling):
 
 
 class MatrixScaling(PublishedScaling):
-    """Any affine map of the logits, ``u' = W u + b``.
+    """Any affine transform of the logits, ``u' = W u + b``.
 
     W is shrunk to that of the common temperature, ``W = (1+D)/T``, and b to 0, by the evidence, as
-    in `VectorScaling`. Or both are penalised as P1 does. The map sees log-probabilities, as there.
+    in `VectorScaling`. Or both are penalised as P1 does. It sees log-probabilities, as there.
 
     Parameters
     ----------
@@ -513,15 +513,15 @@ class StackedCalibration(Scaling):
     ``z = Σ_m w_m z_m`` over `TemperatureScaling`, the class frequencies of the labels, which are
     the same in every sample, `BiasCorrectedTemperatureScaling`, `VectorScaling` and, up to 21
     classes, `MatrixScaling`. Each scaling has uniform mixing. The weights minimise the log loss of
-    predictions for samples that the maps were not fitted on, a convex problem. A prior of a
+    predictions for samples that the scalings were not fitted on, a convex problem. A prior of a
     twentieth of a sample favours the temperature where the others are no better. Three classes or
     more that are said to have an order, by an ordered Categorical or ``classes=[…]``, also have the
     cumulative form of `OrdinalScaling`; numbers alone may be names, and have not.
 
     Samples are dealt to the folds by their labels and predictions, so that their order does not
     matter. Around an ensemble each member is stacked. Weights count samples, but a sample is in one
-    fold. Copies of it may be in several, which favours maps with many parameters: give a weight,
-    not copies.
+    fold. Copies of it may be in several, which favours scalings with many parameters: give a
+    weight, not copies.
 
     Fits: four scalings on all samples, and four on each of the `inner_cv` folds.
 
@@ -542,7 +542,7 @@ class StackedCalibration(Scaling):
         w, in the order of `parameters_`, with sum 1. Of more than 21 classes without the matrix; of
         classes that are said to have an order with one more.
     parameters_ : dict of dicts
-        Parameters of the maps, by the names "temperature", "frequencies", "bias_corrected",
+        Parameters of the scalings, by the names "temperature", "frequencies", "bias_corrected",
         "vector", "matrix", "ordinal". The frequencies are those of a vector scaling whose scales
         are 0: the intercepts are their logarithms, of counts with one sample more, spread over all
         classes.
@@ -563,7 +563,7 @@ class StackedCalibration(Scaling):
     Raises
     ------
     ValueError
-        An unknown floor, an `inner_cv` below 2.
+        An unknown `floor`, an `inner_cv` below 2.
 
     References
     ----------

@@ -1,15 +1,15 @@
-"""How an affine map is fitted: least log loss with a normal prior, averaged over its strengths.
+"""Fits an affine transform: least log loss with a normal prior, averaged over its strengths.
 
     z = (1−e) Σ_s w_s p_s + e π,   p_s = softmax(W u_s + b),   e = σ(η)
 
-over the members s of an ensemble, of which a point prediction has one; π is the floor. A label of
+over the members s of an ensemble, of which a point prediction has one; π is mixed in. A label of
 class k comes from member s with probability r_s = (1−e) w_s p_sk / z_k. Letters: n samples, y the
 share (L,) of each label in the weighted sum of all, n_s = Σ y r_s over the labels of a sample, x
-the parameters of the map, with a floor also η, J = ∂u'/∂x as in `maps`. The log loss of a label is
+the transform's parameters, with mixing also η, J = ∂u'/∂x as in `maps`. The log loss of a label is
 
     F = −Σ y log z,   ∂F/∂x = Σ Jᵀ(n_s p_s − Σ y r_s e_k),   ∂F/∂η = Σ y (Σ_s r_s − (1−e))
 
-The weight e of the floor has the prior −0.1 (log e + log(1−e)), in nats of one sample.
+The weight e of π has the prior −0.1 (log e + log(1−e)), in nats of one sample.
 
 1. The temperature, n F(β) + ½ (log β)² with β = 1/T, is least at β. The search begins at the best
    of a grid.
@@ -24,7 +24,7 @@ The weight e of the floor has the prior −0.1 (log e + log(1−e)), in nats of 
 
    The temperature alone, x = c, is the limit s → 0 and one more strength.
    Behind a strength whose evidence is far below the best no other is tried.
-4. The map is that of x = Σ softmax(log evidence) x̂ over the strengths.
+4. The transform is that of x = Σ softmax(log evidence) x̂ over the strengths.
 
 Each minimum is found by L-BFGS in t, x = x₀ + L⁻ᵀt, where LLᵀ is H at the start x₀ (Cholesky): in
 t it is 1 there. The search for a strength begins where that for the one before ended.
@@ -54,7 +54,7 @@ STRENGTHS = ((0.03, 0.1), (0.1, 0.3), (0.3, 1.0))
 # So many nats behind the best, evidence is taken to fall further: over strengths it has one peak,
 # where the loss is quadratic and curved alike in all directions.
 _FAR_BEHIND = 20.0
-# The log β and, with a floor, the η that are tried, on so many samples, more of ensembles, as their
+# The log β and, with mixing, the η that are tried, on so many samples, more of ensembles, as their
 # loss has many valleys.
 _LOG_BETAS = tuple(range(-10, 4))
 _ETAS = (-6.0, -2.0)
@@ -67,7 +67,7 @@ _TOLERANCE = 1e-7
 _FAILED = 1e-4
 # Weights whose sum is below this share of the samples are hardly meant as numbers of samples.
 _FRACTION = 0.1
-# Weight of the prior of the floor, in samples.
+# Weight of the prior of e, in samples.
 _FLOOR_PRIOR = 0.1
 # Numbers of a block: it stays in cache.
 _BLOCK = 2**16
@@ -76,14 +76,14 @@ _LEAST = -300.0
 
 
 def as_read(rows: CalibrationRows, floor) -> CalibrationRows:
-    """Samples as a map reads them: above a floor small probabilities need no clip, and get none."""
+    """Samples as a transform reads them; mixing needs no clip of small probabilities."""
     if floor is None:
         return rows
     return rows.unclipped()
 
 
 def rows_for_fit(rows: CalibrationRows, floor: str | None) -> CalibrationRows:
-    """Samples of positive weight, as a map with this floor reads them."""
+    """Samples of positive weight, as a transform with this mixing reads them."""
     return replace(as_read(rows, floor), X=None).take(rows.weight > 0)
 
 
@@ -106,7 +106,7 @@ def class_shares(rows: CalibrationRows) -> Floats:
 class _Block(NamedTuple):
     """Some samples with their members one below the other, and the labels of these samples.
 
-    u (m·S, …) as the map reads it, log-weights of the labels' members (L, S), classes k and shares
+    u (m·S, …) as it is transformed, log-weights of the labels' members (L, S), classes k and shares
     y (L,); the samples of u where their members stand, (L, S), and the entries of u'.ravel() where
     these have class k.
     """
@@ -120,7 +120,7 @@ class _Block(NamedTuple):
 
 
 class LogLoss:
-    """F and its derivatives in the parameters of a family, behind which η stands with a floor.
+    """F and its derivatives in the parameters of a family, behind which η stands with mixing.
 
     Parameters
     ----------
@@ -139,7 +139,7 @@ class LogLoss:
         self._blocks = list(_in_blocks(rows, family))
 
     def split(self, x: Floats) -> tuple[Floats, float]:
-        """Parameters of the map, and η."""
+        """Parameters of the transform, and η."""
         if self.floor_proba is None:
             return x, -np.inf
         return x[:-1], x[-1]
@@ -170,7 +170,7 @@ class LogLoss:
     def information(self, x: Floats) -> Information | ClassInformation:
         """Second derivatives if it were known which member a label comes from.
 
-        They are those of F for points without a floor, but for the curvature of log β. Else they
+        They are those of F for points without mixing, but for the curvature of log β. Else they
         are larger: of an ensemble F is not convex.
         """
         of_map, eta = self.split(x)
@@ -254,7 +254,7 @@ class Fit(NamedTuple):
 def fit_temperature(
     rows: CalibrationRows, floor_proba: Floats | None, of: type[Family] = TemperatureMap
 ) -> FittedMap:
-    """The map of one temperature, or of another family in which nothing is shrunk."""
+    """The transform of one temperature, or of another family in which nothing is shrunk."""
     family = of(rows.n_classes)
     loss = LogLoss(family, rows, floor_proba)
     start = _best_of_grid(family, rows, floor_proba)
@@ -263,7 +263,7 @@ def fit_temperature(
 
 
 def constant(rows: CalibrationRows, floor_proba: Floats | None) -> FittedMap:
-    """The map that predicts the class frequencies, whatever the sample; its floor has no weight."""
+    """Predicts the class frequencies, whatever the sample; nothing is mixed in."""
     K = rows.n_classes
     x = np.append(np.zeros(K), np.log(class_shares(rows)))
     return FittedMap(VectorMap(K), x, floor_proba)
@@ -275,7 +275,7 @@ def fit_shrunk(
     temperature: FittedMap,
     strengths: Sequence[tuple[float, float]] = STRENGTHS,
 ) -> FittedMap:
-    """The map averaged over the strengths, which increase; of one strength its minimum."""
+    """The transform averaged over the strengths, which increase; of one strength its minimum."""
     loss = LogLoss(family, rows, temperature.floor_proba)
     start = _at_temperature(family, temperature)
     priors = [shrunk(loss, np.exp(temperature.x[0]), *strength) for strength in strengths]
@@ -295,7 +295,7 @@ def fit_shrunk(
 def fit_penalised(
     family: Family, rows: CalibrationRows, temperature: FittedMap, precision: Floats
 ) -> FittedMap:
-    """The map of least n F + ½ Σ precision x², in nats of samples; it starts at the temperature."""
+    """The transform of least n F + ½ Σ precision x², in nats of samples; start: temperature."""
     loss = LogLoss(family, rows, temperature.floor_proba)
     is_shrunk = np.zeros(len(precision), dtype=bool)
     prior = _with_floor(loss, Prior(np.zeros(len(precision)), precision, is_shrunk))
@@ -304,13 +304,13 @@ def fit_penalised(
 
 
 def _at_temperature(family: Family, temperature: FittedMap) -> Floats:
-    """Parameters for that temperature and floor."""
+    """Parameters for that temperature and mixing."""
     x = family.embedded(temperature.x)
     return x if temperature.floor_proba is None else np.append(x, temperature.eta)
 
 
 def _fitted_map(loss: LogLoss, x: Floats, converged: bool) -> FittedMap:
-    """The map with these parameters, and with its floor."""
+    """The transform with these parameters, and with its mixing."""
     of_map, eta = loss.split(x)
     return FittedMap(loss.family, of_map, loss.floor_proba, float(eta), converged)
 
@@ -393,7 +393,7 @@ def _minimised(
 
 
 def _best_of_grid(family: Family, rows: CalibrationRows, floor_proba: Floats | None) -> Floats:
-    """x of the β, and with a floor η, of least loss on a part of the samples."""
+    """x of the β, and with mixing η, of least loss on a part of the samples."""
     most = _START_ROWS_OF_MEMBERS if rows.is_ensemble else _START_ROWS
     some = rows.take(slice(None, None, -(-len(rows) // most)))
     loss = LogLoss(family, some, floor_proba)
@@ -449,7 +449,7 @@ def _warn_of_separation(rows: CalibrationRows, fitted: FittedMap) -> None:
     if rows.is_ensemble or rows.n_classes == 1:
         return
     below = ~fitted.family.best(fitted.mapped(rows.log_proba))
-    # one label below the map's best class will do
+    # one label below the best class of the transform will do
     if below.any() and not rows.counts[below].any():
         warnings.warn(
             "The calibration labels are separable: each is the class that is predicted to be the "

@@ -1,4 +1,4 @@
-"""The affine maps of logits u' = W u + b, a family for each shape of W; and a fitted one.
+"""The affine transforms of logits u' = W u + b, a family for each shape of W; and a fitted one.
 
 Letters: K classes, u log-probabilities (N, K), x parameters (p,) of a family, J = ∂u'/∂x of shape
 (K, p) for each sample, p the probabilities softmax(u').
@@ -123,13 +123,13 @@ class ClassInformation:
 
 
 class Family(ABC):
-    """One family of maps of logits for K classes."""
+    """One family of transforms of logits for K classes."""
 
     def __init__(self, n_classes: int):
         self.K = n_classes
 
     def read(self, u: Floats) -> Floats:
-        """What the map makes of log-probabilities (…, K), whatever its parameters."""
+        """What the transform makes of log-probabilities (…, K), whatever its parameters."""
         return u
 
     @abstractmethod
@@ -137,7 +137,7 @@ class Family(ABC):
         """u' of what was read, up to a constant a sample, shape (…, K)."""
 
     def best(self, v: Floats) -> Mask:
-        """Of u', which classes a surer map would choose, shape (n, K)."""
+        """Of u', which classes a surer transform would choose, shape (n, K)."""
         return v == row_max(v)[:, None]
 
     @abstractmethod
@@ -145,7 +145,7 @@ class Family(ABC):
         """x of u' = βu; the identity for β = 1."""
 
     def embedded(self, x: Floats) -> Floats:
-        """The same map as that of a family without what is shrunk, whose parameters are given."""
+        """This family's parameters for the transform of a family without shrinkage at x."""
         return self.start(np.exp(x[0]))
 
     @abstractmethod
@@ -168,7 +168,7 @@ class Family(ABC):
 
 
 class AffineMap(Family):
-    """Affine maps u' = W u + b."""
+    """Affine transforms u' = W u + b."""
 
     @abstractmethod
     def affine(self, x, xp=np):
@@ -179,7 +179,7 @@ class AffineMap(Family):
 
 
 class _DiagonalMap(AffineMap):
-    """Maps u' = v∘u + b, whose v and b depend on x."""
+    """Transforms u' = v∘u + b, whose v and b depend on x."""
 
     @abstractmethod
     def _derivatives(self, x: Floats) -> tuple[Floats, Floats]:
@@ -322,7 +322,7 @@ def transform(u, W, b):
 
 
 class FittedMap(NamedTuple):
-    """A map with its parameters.
+    """A transform with its parameters.
 
     Parameters
     ----------
@@ -344,7 +344,7 @@ class FittedMap(NamedTuple):
 
     @property
     def maps(self) -> list["FittedMap"]:
-        """Itself; a stack has several."""
+        """Itself; a stacked one has several."""
         return [self]
 
     def attributes(self) -> dict:
@@ -355,15 +355,15 @@ class FittedMap(NamedTuple):
         return learnt
 
     def mapped(self, u: Floats) -> Floats:
-        """u' without the floor, of the shape of u (n, …, K)."""
+        """u' before mixing, of the shape of u (n, …, K)."""
         return self.family.mapped(self.x, self.family.read(u))
 
     def members(self, u: Floats) -> Floats:
-        """Probabilities without the floor, of the shape of u (n, …, K)."""
+        """Probabilities before mixing, of the shape of u (n, …, K)."""
         return softmax(self.mapped(u))
 
     def log_floored(self, u: Floats) -> Floats:
-        """Logarithms of probabilities with the floor, of the shape of u."""
+        """Logarithms of probabilities after mixing, of the shape of u."""
         log_p = log_softmax(self.mapped(u), axis=-1)
         if self.floor_proba is None:
             return log_p
@@ -371,7 +371,7 @@ class FittedMap(NamedTuple):
         return np.logaddexp(log_expit(-self.eta) + log_p, log_e)
 
     def distribution(self, rows: CalibrationRows) -> Distribution:
-        """Class probabilities of points; an ensemble, of which the floor is one more member."""
+        """Class probabilities of points; an ensemble, of which π is one more member."""
         if self.floor_proba is None:
             v = self.mapped(rows.log_proba)
         elif not rows.is_ensemble:
@@ -387,7 +387,7 @@ class FittedMap(NamedTuple):
 
 
 class AfterTemperature(NamedTuple):
-    """A map of what a temperature with its floor predicts; it has no floor of its own."""
+    """A transform of what a temperature with its mixing predicts; it mixes nothing in itself."""
 
     temperature: FittedMap
     last: FittedMap
@@ -408,7 +408,7 @@ class AfterTemperature(NamedTuple):
         return self.temperature.converged and self.last.converged
 
     def attributes(self) -> dict:
-        """What users know the parameters of the second map by."""
+        """What users know the parameters of the second transform by."""
         return self.last.attributes()
 
     def members(self, u: Floats) -> Floats:

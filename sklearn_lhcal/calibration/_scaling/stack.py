@@ -1,7 +1,7 @@
-"""Stacking of scaling maps: their mixture, with weights that were found out of fold.
+"""Stacking of scalings: their mixture, with weights that were found out of fold.
 
 The weights w of z = Σ_m w_m z_m minimise −Σ y log z on the simplex, a convex problem, for labels of
-samples that the maps z_m were not fitted on.
+samples that the scalings z_m were not fitted on.
 """
 
 from dataclasses import replace
@@ -28,12 +28,12 @@ from .maps import (
 from .ordinal import FORMS
 
 Member = FittedMap | AfterTemperature
-# The most classes of a stack with a matrix: its Hessian is exact up to them.
+# The most classes of a stacked calibrator with a matrix: its Hessian is exact up to them.
 _MOST_OF_MATRIX = 21
-# Samples of a fold, and the stack of maps that were fitted without them.
+# Samples of a fold, and the stacked calibrator that was fitted without them.
 StackFold = tuple[Indices, "StackedMap"]
 # Samples by which the temperature is preferred where the others are no better: few, since the
-# weight that a prior keeps is lost where its map is wrong.
+# weight that a prior keeps is lost where its scaling is wrong.
 _PSEUDO_ROWS = 0.05
 # The least probability that has a logarithm.
 _TINY = 1e-300
@@ -42,12 +42,12 @@ _LEAST_WEIGHT = 1e-12
 
 
 class StackedMap(NamedTuple):
-    """z = Σ_m w_m z_m over maps m of the same logits.
+    """z = Σ_m w_m z_m over transforms m of the same logits.
 
     Parameters
     ----------
     named : dict of FittedMap and AfterTemperature
-        By name, with one floor, or none.
+        By name, with one π, or none.
     weights : ndarray of shape (M,)
         w, with sum 1.
     """
@@ -70,14 +70,14 @@ class StackedMap(NamedTuple):
 
     @property
     def floor_proba(self) -> Floats | None:
-        """π of all maps, or None."""
+        """π of all members, or None."""
         return self.maps[0].floor_proba
 
     def distribution(self, rows: CalibrationRows) -> Distribution:
         """Class probabilities of points; each member of an ensemble is stacked.
 
         Σ_m w_m [(1−e_m) p_m + e_m π] = (1−e) p + e π, with e = Σ_m w_m e_m and p the mean of p_m
-        under weights w_m (1−e_m): a map at temperature 1 with one floor.
+        under weights w_m (1−e_m): a transform at temperature 1 with one π.
         """
         share = self.weights * [1 - expit(one.eta) for one in self.maps]
         share = share / share.sum()
@@ -94,14 +94,14 @@ class StackedMap(NamedTuple):
 
 
 class StackAtTemperature(NamedTuple):
-    """A stack whose probabilities are at another temperature, or replaced by one for all rows."""
+    """A stacked calibrator at another temperature, or with one prediction for all rows."""
 
     stack: StackedMap
     last: FittedMap
 
     @property
     def floor_proba(self) -> Floats | None:
-        """π of the stack, or None."""
+        """π of the stacked calibrator, or None."""
         return self.stack.floor_proba
 
     def attributes(self) -> dict:
@@ -109,7 +109,7 @@ class StackAtTemperature(NamedTuple):
         return self.stack.attributes() | self.last.attributes()
 
     def distribution(self, rows: CalibrationRows) -> Distribution:
-        """What the stack predicts, with that temperature on top."""
+        """What the stacked calibrator predicts, with that temperature on top."""
         found = self.stack.distribution(rows)
         if not self.last.x.any():
             return found
@@ -119,9 +119,9 @@ class StackAtTemperature(NamedTuple):
 def fit_stack(
     rows: CalibrationRows, floor: str | None, n_folds: int, verbose: int = 0
 ) -> tuple[StackedMap, list[StackFold]]:
-    """The stack; and for each fold its samples with a stack of maps that did not see them.
+    """The stacked calibrator; and for each fold its samples with one that did not see them.
 
-    Of too few samples for two folds, all samples with the stack itself.
+    Of too few samples for two folds, all samples with the calibrator itself.
     """
     maps = _fitted_maps(rows, floor)
     splits = rows.dealt(n_folds)
@@ -143,14 +143,14 @@ def fit_stack(
 
 
 def predicted_out_of_fold(rows: CalibrationRows, folds: list[StackFold]) -> CalibrationRows:
-    """The samples as stacks of maps that did not see them predict them."""
+    """The samples as stacked calibrators that did not see them predict them."""
     parts = [stack.distribution(rows.take(test)) for test, stack in folds]
     order = np.argsort(np.concatenate([test for test, _ in folds]))
     return rows.mapped(Distribution.concatenate(parts)[order], None)
 
 
 def _fitted_maps(rows: CalibrationRows, floor: str | None) -> dict[str, Member]:
-    """One map of each family; the matrix of not too many classes, "ordinal" of grades alone."""
+    """One scaling of each family; the matrix of not too many classes, "ordinal" of grades alone."""
     K = rows.n_classes
     floor_proba = floor_probabilities(floor, rows)
     temperature = fit_temperature(rows, floor_proba)
@@ -174,13 +174,13 @@ def _fitted_maps(rows: CalibrationRows, floor: str | None) -> dict[str, Member]:
 
 
 def best_weights(z: NDArray, rows: CalibrationRows) -> Floats:
-    """w (M,) of least −Σ y log(Σ_m w_m z_m) for z (M, n, K); the first map is preferred.
+    """w (M,) of least −Σ y log(Σ_m w_m z_m) for z (M, n, K); the first scaling is preferred.
 
     F + N Σ w, where N is the number of all labels, is least over w ≥ 0 where Σ w = 1.
     """
     i, k, y = rows.label_pairs
     Z = np.maximum(z[:, i, k], _TINY)
-    # Pseudo-rows, of which all is due to the first map.
+    # Pseudo-rows, of which all is due to the first scaling.
     extra = _PSEUDO_ROWS / rows.weight.sum()
 
     def loss(w):
