@@ -374,7 +374,7 @@ def _warn_if_flat(e: Floats, isotonic: IsotonicRegression) -> None:
         )
     elif high - low < 1e-9:
         warnings.warn(
-            f"The fitted gain is flat in the estimate, at {low:.3g}: on {len(e)} carved "
+            f"The fitted gain is flat at {low:.3g}: on {len(e)} carved "
             "samples more data gained no more where the estimate is larger, so that the size of "
             "predict_epistemic says nothing. Give more data.",
             stacklevel=5,

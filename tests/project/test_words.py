@@ -35,7 +35,7 @@ WORDS = {
     r"\b(Ruler|Priced|tariff|unsaid)\b": "costs, undefined_reason",
     r"\bdear(er|est)?\b": "expensive",
     r"\b[Ff]loors?\b(?! ?[=:])": "uniform mixing",
-    r"\b([Tt]he|[Aa]n?|[Ii]ts|[Tt]heir) (affine |scaling )?maps?\b": "calibration method, transform",
+    r"\b([Tt]he|[Aa]n?|[Ii]ts|[Tt]heir) (affine |scaling )?maps?\b": "calibration method",
     r"\bis no mean\b": "is not a mean",
     r"(?<![\w.\d)\]'\"/*])\.\d": "0.05",
     r"\d %(?![\d(sr.])": "95%",
