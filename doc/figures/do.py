@@ -83,9 +83,9 @@ def patients():
     new = np.flatnonzero(patient >= 100)
     data, inside = (images[known], votes[known]), LogisticRegression(max_iter=1000)
     models = {
-        "not calibrated": (LabelHistogramClassifier(inside).fit(*data), RAW),
-        "ungrouped folds": (TemperatureScaling(inside).fit(*data), ORANGE),
-        "grouped folds": (TemperatureScaling(inside).fit(*data, groups=patient[known]), SCALED),
+        "uncalibrated": (LabelHistogramClassifier(inside).fit(*data), RAW),
+        "without groups": (TemperatureScaling(inside).fit(*data), ORANGE),
+        "with groups": (TemperatureScaling(inside).fit(*data, groups=patient[known]), SCALED),
     }
     ax = axes(4.8, 4.8)
     for name, (model, color) in models.items():
@@ -154,7 +154,7 @@ def price():
         found = [expected_cost(row, costs, m) for m in range(6)]
         gain = found[0] - np.array(found)
         ax.plot(gain, marker=marker, color=color, label=name)
-    ax.set(xlabel="Labels of the sample", ylabel="Expected drop of the cost")
+    ax.set(xlabel="Labels of the sample", ylabel="Expected drop of the cost (unit of the costs)")
     ax.legend(fontsize="small")
 
 

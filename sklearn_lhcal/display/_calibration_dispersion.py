@@ -31,8 +31,8 @@ _NAME = "name of a method"
 _LABEL = "label of a line of equal epistemic loss"
 _ZERO = "no loss"
 _ISO = "equal epistemic loss CL + DL"
-_XLABEL = "Calibration loss CL (squared probability)"
-_YLABEL = "Dispersion loss DL (squared probability)"
+_XLABEL = "Squared calibration error CL (squared probability)"
+_YLABEL = "Grouping loss DL (squared probability)"
 
 # where a name may stand beside its point, in points: near it first, right before left
 _PLACES = [(dx, side * up) for up in (6, 18, 30, 42) for dx in (6, -6) for side in (1, -1)]

@@ -296,8 +296,8 @@ def test_epistemic_loss_is_equal_along_the_lines(data, predictions):
 
 def test_axes_have_units_and_bars_a_level(data, predictions):
     display = show(data.counts, predictions, confidence_level=0.95)
-    assert display.ax_.get_xlabel() == "Calibration loss CL (squared probability)"
-    assert display.ax_.get_ylabel() == "Dispersion loss DL (squared probability)"
+    assert display.ax_.get_xlabel() == "Squared calibration error CL (squared probability)"
+    assert display.ax_.get_ylabel() == "Grouping loss DL (squared probability)"
     assert display.legend_.get_title().get_text() == "bars: 95% intervals"
     assert_inside(display)
 
