@@ -601,7 +601,7 @@ ON_CURVES = ("benefit .02", "benefit .1", "benefit .1 above all", "cost .9", "st
 
 def curve_cell(design, what: str):
     """The same of a point of a curve."""
-    parts = [design(np.random.default_rng([10**6, i])) for i in range(400)]
+    parts = [design(np.random.default_rng([10**6, i])) for i in range(2000)]
     Q, z = (np.concatenate([getattr(part, a) for part in parts]) for a in ("Q", "z"))
     rng = np.random.default_rng(0)
     labels = rng.multinomial(3, Q) if what in ("stopping", "referral") else KnownProbabilities(Q)

@@ -31,6 +31,8 @@ class Tags:
         Whether more of a prediction counts than its mean.
     of_labels : bool
         Whether labels alone count, so that the prediction may be None.
+    of_decisions : bool
+        Whether the prediction holds decisions, which may be alike where probabilities are not.
     limits : tuple of two floats, callable or None
         Between which the terms of a mean lie, or ``limits(rows)`` that looks at no label; None: not
         known beforehand.
@@ -53,6 +55,7 @@ class Tags:
     compares_raters: bool = False
     takes_distribution: bool = False
     of_labels: bool = False
+    of_decisions: bool = False
     limits: tuple[float, float] | Callable | None = None
     ordered: bool = False
     biased: bool = False

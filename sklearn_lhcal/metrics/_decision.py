@@ -113,7 +113,11 @@ def _range_of_costs(rows: Rows) -> tuple[float, float]:
 
 
 _risk = MeanOfTerms(
-    greater_is_better=False, read=read_decisions, terms=cost_terms, limits=_range_of_costs
+    greater_is_better=False,
+    of_decisions=True,
+    read=read_decisions,
+    terms=cost_terms,
+    limits=_range_of_costs,
 )
 
 

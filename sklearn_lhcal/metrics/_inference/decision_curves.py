@@ -1,6 +1,7 @@
 """Curves of decisions of two kinds: net benefit against the threshold, cost against the costs."""
 
 from collections.abc import Hashable
+from functools import partial
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -86,8 +87,8 @@ def decision_curve(
     Notes
     -----
     Where fewer than ten samples or groups are apart from the others, intervals are those of
-    `paired_difference` for few samples. Where no sample calls for acting, the net benefit is 0 and
-    so are both ends: nothing is said of samples that would.
+    `paired_difference` for few samples. Where no sample calls for acting, the net benefit is 0; the
+    interval is of as many samples that would as may be by chance, whatever their labels.
 
     Examples
     --------
@@ -99,19 +100,24 @@ def decision_curve(
     rows = read_rows(y, prediction, sample_weight, groups).weighted()
     k = class_column(class_index, rows)
     acts = _acts(rows, k, t)
+    # what a sample may do that acts otherwise than the reference
+    moves = [1]
     if reference is not None:
         if isinstance(reference, str) and reference == "all":
             acts -= 1
+            moves = [-1]
         else:
             other = read_rows(y, reference, sample_weight, groups).weighted()
             acts -= _acts(other, class_column(class_index, other), t)
+            moves = [1, -1]
 
-    def values(rows: Rows, at: Indices) -> Floats:
+    def values(rows: Rows, at: Indices, acts: NDArray = acts) -> Floats:
         # 1{p_i ≥ t} [μ̂_i − (1 − μ̂_i) t/(1 − t)]
         mu = rows.mu[:, [k]]
         return acts[at] * (mu - (1 - mu) * t / (1 - t))
 
-    mean, interval = intervals_of_means(values, rows, raters, confidence_level)
+    elsewhere = [partial(values, acts=np.where(acts.any(axis=0), acts, move)) for move in moves]
+    mean, interval = intervals_of_means(values, rows, raters, confidence_level, elsewhere=elsewhere)
     mu = np.average(rows.mu[:, k], weights=rows.w)
     treat_all = mu - (1 - mu) * t / (1 - t)
     return DecisionCurve(t, mean, interval, treat_all, class_names(rows)[k])

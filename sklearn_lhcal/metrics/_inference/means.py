@@ -4,7 +4,7 @@ A curve has the variance of its means over rows in closed form. The jackknives o
 add what raters who read several samples share.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, cast
 
 import numpy as np
@@ -97,14 +97,20 @@ def intervals_of_means(
     rows: Rows,
     raters: str | None,
     confidence_level: float,
+    *,
+    X: Floats | None = None,
+    elsewhere: Sequence[Callable] = (),
+    least_raters: int = 1,
 ) -> tuple[Floats, Floats]:
     """Weighted means over samples, (m,), and intervals of them, (m, 2).
 
     ``values(part, at)`` are of shape (n, m), of samples that have the numbers `at`; they may have
-    lost labels.
+    lost labels, down to `least_raters`. X are the values of these samples, where known already.
+    `elsewhere` are values that other samples may have, where not these.
     """
     w = rows.weight / rows.weight.sum()
-    X = values(rows, np.arange(len(rows)))
+    if X is None:
+        X = values(rows, np.arange(len(rows)))
     mean, V, df = mean_and_spread(X, w, rows.groups)
     y = random_raters(rows.labels, raters)
     if y is not None:
@@ -112,17 +118,31 @@ def intervals_of_means(
         def terms(part: Rows, at: Indices) -> tuple[Floats, Floats]:
             return w[at, None] * values(part, at), w[at]
 
-        panel = told_panel(y, rows.w, 1)
-        V, df, _ = spread_over_raters(terms, rows, panel, V, df)
+        panel = told_panel(y, rows.w, least_raters)
+        V, df, _ = spread_over_raters(terms, rows, panel, V, df, least_raters)
     ends = student_ends(mean, V, df, confidence_level)
-    possible, p = possible_terms(values, rows)
-    for j in range(len(mean)):
+    found = [possible_terms(of, rows, least_raters) for of in elsewhere or [values]]
+    possible = np.concatenate([x for x, _ in found])
+    p = np.concatenate([p for _, p in found], axis=1)
+    return mean, with_few(ends, X, (possible, p), rows, y is not None, confidence_level)
+
+
+def with_few(
+    ends: Floats, X: Floats, possible: tuple, rows: Rows, raters: bool, level: float
+) -> Floats:
+    """Ends (m, 2) of means of X (n, m), and the endpoint interval where few samples are apart.
+
+    `possible` is what `possible_terms` returns; `raters` says whether raters are random.
+    """
+    ends = ends.copy()
+    terms, p = possible
+    for j in range(len(ends)):
         of_row = rows.weight * np.stack([np.ones(len(X)), X[:, j]])
-        few = ends_of_few(of_row, possible[..., j], p, rows, confidence_level, _DRAWS)
+        few = ends_of_few(of_row, terms[..., j], p, rows, level, _DRAWS)
         if few is not None:
             low, high = few
-            if y is not None:
-                # raters make samples depend on each other
+            if raters:
+                # they make samples depend on each other
                 low, high = min(low, ends[j, 0]), max(high, ends[j, 1])
             ends[j] = low, high
-    return mean, ends
+    return ends

@@ -1,20 +1,18 @@
 """What rules of asking for labels cost together with the decisions, and how surely."""
 
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
-from ..._rows import Annotations, PredictionLike, Rows, read_rows
+from ..._rows import PredictionLike, Rows, read_rows
 from ..._utils.arrays import Floats, Indices, row_units
 from ..._utils.checks import as_floats, checked
 from ..._utils.costs import check_cost_matrix, of_rows
 from ..._utils.results import result
 from ..._utils.types import ArrayLike, Groups, LabelsLike, Raters, Seed, Weights
 from ...distributions import second_opinion_value
-from .means import mean_and_spread, spread_over_raters, student_ends, told_panel
-from .raters import random_raters
+from .means import intervals_of_means
 from .replay import Rules, mean_costs, replay
 
 # parts of the samples, of which each gets the number and the threshold that are best on the others
@@ -158,26 +156,23 @@ def policy_curve(
     fixed_cost = (w @ cost)[:, None] + (w @ labels)[:, None] * c
     # costs, and what they are above those of the first rule
     both = np.stack([total, total - total[:, :1]], axis=1)
-    mean, V, df = mean_and_spread(both, w, rows.groups)
-    if random_raters(rows.labels, raters) is not None:
-        V, df = _over_raters(rows, w, Rules(C, c, int(horizon), *chosen[1:]), V, df)
-    ends = student_ends(mean, V, df, confidence_level)
-    return PolicyCurve(c, _NAMES, mean[0], ends[0], mean[1], ends[1], n_labels, fixed_cost)
+    asked = Rules(C, c, int(horizon), *chosen[1:])
 
-
-def _over_raters(rows: Rows, w: Floats, rules: Rules, V: Floats, df: float) -> tuple:
-    """The variances of mean costs and differences, of shape V, over samples and raters."""
-    least = rules.horizon + 1
-    panel = told_panel(cast(Annotations, rows.labels), rows.w, least)
-
-    def terms(part: Rows, at: NDArray) -> tuple[Floats, Floats]:
+    def values(part: Rows, at: Indices) -> Floats:
         # over all orders of the labels
-        total = mean_costs(rows, part.labels.counts, at, rules)
-        both = np.stack([total, total - total[:, :1]], axis=1)
-        return w[at, None] * both.reshape(len(at), -1), w[at]
+        total = mean_costs(rows, part.labels.counts, at, asked)
+        return np.stack([total, total - total[:, :1]], axis=1).reshape(len(at), -1)
 
-    spread = spread_over_raters(terms, rows, panel, V.ravel(), df, least)
-    return spread.variance.reshape(V.shape), spread.df.reshape(V.shape)
+    flat, ends = intervals_of_means(
+        values,
+        rows,
+        raters,
+        confidence_level,
+        X=both.reshape(len(rows), -1),
+        least_raters=asked.horizon + 1,
+    )
+    mean, ends = flat.reshape(both.shape[1:]), ends.reshape(*both.shape[1:], 2)
+    return PolicyCurve(c, _NAMES, mean[0], ends[0], mean[1], ends[1], n_labels, fixed_cost)
 
 
 def _folds(rows: Rows, rng) -> Indices:

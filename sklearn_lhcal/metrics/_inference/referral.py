@@ -14,8 +14,9 @@ from ..._utils.results import result
 from ..._utils.types import ArrayLike, Groups, LabelsLike, Raters, Weights
 from ...distributions import Distribution, PointMass, second_opinion_value
 from .._disagreement import posterior_losses
-from .means import spread_over_raters, student_ends, told_panel
+from .means import spread_over_raters, student_ends, told_panel, with_few
 from .raters import random_raters
+from .scarce import possible_terms
 
 # values of a statistic that are in memory at a time
 _VALUES = 2**24
@@ -139,9 +140,18 @@ def referral_curve(
     a = referred - gain if normalize else referred
     noise = (g - explained) / unit
     V, df = _spread_over_rows(a * noise[:, None], rows.groups)
-    if random_raters(rows.labels, raters) is not None:
+    known = random_raters(rows.labels, raters) is not None
+    if known:
         V, df = _over_raters(rows, w, a / unit, explained, V, df)
     interval = student_ends(gain, V, df, confidence_level)
+    centre = gain - noise @ a
+
+    def values(part: Rows, at: NDArray) -> Floats:
+        of_sample = (_realised_gain(part) - (explained / w)[at]) / unit
+        return centre + a[at] * of_sample[:, None]
+
+    X = values(rows, np.arange(len(rows)))
+    interval = with_few(interval, X, possible_terms(values, rows, 2), rows, known, confidence_level)
     return ReferralCurve(fraction, v / of_all @ referred, gain, np.sqrt(V), interval)
 
 

@@ -34,6 +34,8 @@ _TOO_SMALL = "the standard error may be too small"
 _DIFFERS = 0.1
 # evaluated of samples, times their classes
 _TERMS = 2 * 10**7
+# samples whose labels are replayed, times pairs of classes
+_REPLAYED = 5000
 # of log r
 _FARTHEST = 40.0
 
@@ -84,7 +86,9 @@ def difference_ends(
         return None
     (first, p), (second, q) = (possible_terms(_terms_of(x), x.data) for x in (one, other))
     apart = first - second
-    if np.ptp(apart) <= EPS and not np.array_equal(p, q):
+    # decisions may be alike where predictions are not
+    hard = np.isin(p, (0, 1)).all() or (one.metric is not None and one.metric.tags.of_decisions)
+    if np.ptp(apart) <= EPS and (hard or not np.array_equal(p, q)):
         # alike here, whatever raters say; elsewhere one may have any of its terms
         reach = max(first.max(), second.max()) - min(first.min(), second.min())
         apart[0], apart[1:] = -reach, reach
@@ -108,23 +112,31 @@ def _terms_of(mean: MeanStatistic) -> Callable:
 
 
 @np.errstate(all="ignore")
-def possible_terms(values: Callable, rows: Rows) -> tuple[Floats, Floats]:
+def possible_terms(values: Callable, rows: Rows, least_raters: int = 1) -> tuple[Floats, Floats]:
     """X_ik of terms ``values(rows, at)``, (K, n, ...), and p_ik, how likely k is, up to a factor.
 
-    Of many samples some, evenly spaced.
+    Where `least_raters` is above 1, as many say k but the last, who says l: then both are of pairs
+    k, l, K² of them. Of many samples some, evenly spaced.
     """
     n, K = len(rows), rows.labels.shape[1]
-    at = np.arange(0, n, 1 + n * K * K // _TERMS)
+    first = last = np.arange(K)
+    most = _TERMS
+    if least_raters > 1:
+        first, last = (of.ravel() for of in np.indices((K, K)))
+        most = _REPLAYED
+    at = np.arange(0, n, 1 + n * K * K // most)
     part = rows.take(at)
+    # where the prediction is a table of costs, expensive classes count more
+    p = np.abs(part.z)
     X = []
-    for k in range(K):
+    for k, m in zip(first, last, strict=True):
         # pairs of raters, as some metrics ask for
         counts = np.zeros((len(at), K), dtype=np.int64)
-        counts[:, k] = 2
+        counts[:, k] = max(least_raters, 2) - 1
+        counts[:, m] += 1
         labels = Labels(counts, rows.classes, graded=rows.labels.graded)
         X.append(values(Rows(labels, part.prediction, part.w, part.groups), at))
-    # where the prediction is a table of costs, expensive classes count more
-    return np.array(X), np.abs(part.z)
+    return np.array(X), p[:, first] * p[:, last] if least_raters > 1 else p
 
 
 def ends_of_few(
