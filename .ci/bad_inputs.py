@@ -139,7 +139,7 @@ OWN: dict[tuple[str, str], object] = {
             *("policy_curve", "LabelPolicyDisplay.from_predictions"),
             "LabelPolicyDisplay.from_estimator",
         )
-        for argument, value in (("n_replays", 2), ("horizon", 2), ("y", MANY))
+        for argument, value in (("horizon", 2), ("y", MANY))
     },
     ("LabelPolicyDisplay.from_estimator", "estimator"): FOREST,
     ("SecondOpinionDisplay.from_estimator", "estimator"): FOREST,
@@ -218,7 +218,7 @@ NEGATIVE = {"n_jobs", "batch_size", "class_index", "label", "referral", "budget"
 INFINITE = {"p"}
 FRACTIONS = {"confidence_level", "calibration_size", "false_discovery_rate", "test_share"}
 SHARES = {"margin", "epsilon"}
-TALL = {"n_draws", "n_replays", "n_blocks", "n_nodes"}
+TALL = {"n_draws", "n_blocks", "n_nodes"}
 
 
 class Anything:

@@ -580,7 +580,7 @@ def on_curve(what: str, y, z, Q, how):
     if what == "stopping":
         C = np.array([[0.0, 1.0], [20.0, 0.0]])
         before = Dirichlet.from_mean(z, np.full(len(z), 4.0))
-        options = {"horizon": 2, "prices": [0.01], "n_replays": 5, "random_state": 0}
+        options = {"horizon": 2, "prices": [0.01], "random_state": 0}
         found = policy_curve(y, before, C, **options, **how)
         return found.total_cost[0, 0], found.interval[0, 0]
     if what == "referral":
@@ -604,7 +604,7 @@ def curve_cell(design, what: str):
     parts = [design(np.random.default_rng([10**6, i])) for i in range(2000)]
     Q, z = (np.concatenate([getattr(part, a) for part in parts]) for a in ("Q", "z"))
     rng = np.random.default_rng(0)
-    labels = rng.multinomial(3, Q) if what in ("stopping", "referral") else KnownProbabilities(Q)
+    labels = rng.multinomial(3, Q) if what == "referral" else KnownProbabilities(Q)
     truth, _ = on_curve(what, labels, z, Q, {})
 
     def one(seed: int):

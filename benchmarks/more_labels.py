@@ -4,17 +4,17 @@
         [--only NAME] [--draws N]
 
 "stopping": labels and decisions together, against simpler rules. Samples with many labels are
-replayed: `display.LabelPolicyDisplay` draws a few, and charges decisions by the others, in twenty
-replays. At each of six prices the total cost of optimal stopping is compared with that of the best
-fixed number of labels and of the best threshold of the entropy, both tuned on other samples; the
-95% interval of the difference is over samples. Of mixed digits five splits stand one below the
-other. Of reader studies too; ten readers read all samples of a study, and 500 other samples
-calibrate. FILE.npz holds "counts" of human labels and "proba" of a trained network: 1000 samples
-calibrate it, and the labels of the others are replayed. "spread" is a mixture of nine Dirichlet
-distributions around each prediction, whose weights maximise the likelihood of five labels a sample.
-Then a fixed budget: the drop of the cost of decisions by `allocate_labels`, by the value of one
-label, and by entropy. Last, of people: what either distribution expects after two labels that
-differ, and how likely it says that five labels of a sample are.
+replayed: `display.LabelPolicyDisplay` asks for a few, and charges decisions by the others. At each
+of six prices the total cost of optimal stopping is compared with that of the best fixed number of
+labels and of the best threshold of the entropy, both tuned on other samples; the 95% interval of
+the difference is over samples. Of mixed digits five splits stand one below the other. Of reader
+studies too; ten readers read all samples of a study, and 500 other samples calibrate. FILE.npz
+holds "counts" of human labels and "proba" of a trained network: 1000 samples calibrate it, and the
+labels of the others are replayed. "spread" is a mixture of nine Dirichlet distributions around each
+prediction, whose weights maximise the likelihood of five labels a sample. Then a fixed budget: the
+drop of the cost of decisions by `allocate_labels`, by the value of one label, and by entropy. Last,
+of people: what either distribution expects after two labels that differ, and how likely it says
+that five labels of a sample are.
 
 "referral": which rule finds the samples where one more label gains most, of three simulated data
 sets or of FILE.npz. Temperature scaling and α-calibration are fitted on two labels of each sample
@@ -145,10 +145,10 @@ def one_danger(K, k=-1):
     return C
 
 
-def totals(name, counts, distribution, C, horizon, replays):
+def totals(name, counts, distribution, C, horizon):
     """Optimal stopping against two rules, at six prices."""
     display = LabelPolicyDisplay.from_predictions(
-        counts, distribution, C, horizon=horizon, n_replays=replays, random_state=0
+        counts, distribution, C, horizon=horizon, random_state=0
     )
     shown = np.linspace(1, len(display.prices) - 1, 6).astype(int)
     print(f"{name}, horizon {horizon}: total cost of a row, and the others' less it")
@@ -239,7 +239,7 @@ def stopping(draws: int, cifar10h: Path | None, only: str) -> None:
         if only not in name:
             continue
         counts, distribution, C, horizon = world()
-        totals(name, counts, distribution, C, horizon, draws)
+        totals(name, counts, distribution, C, horizon)
         allocation(name, counts, distribution, C, draws)
         if name.startswith("people, 0/1"):
             votes_to_come(name, counts, distribution)

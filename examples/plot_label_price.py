@@ -98,7 +98,7 @@ legend = ax.legend(fontsize="small")
 # asks for them, and the others say what the decision costs. Two simpler rules are compared: the
 # same number of labels for every sample, and labels as long as the entropy is above a threshold,
 # both tuned on other samples. Differences are of the same samples, and bands are 95% intervals.
-curve = policy_curve(counts, distribution, costs, horizon=4, n_replays=10, random_state=0)
+curve = policy_curve(counts, distribution, costs, horizon=4, random_state=0)
 display = LabelPolicyDisplay(*curve).plot_differences()
 display.ax_.set_xlabel("Cost of a label (unit of the costs)")
 display.ax_.set_ylabel("Total cost minus that of optimal stopping\n(unit of the costs, per sample)")

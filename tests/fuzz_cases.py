@@ -214,7 +214,7 @@ OPTIONS: dict[str, dict] = {
     "CalibrationDispersionDisplay.from_predictions": {"predictions": {"model": Z}},
     "DecisionCurveDisplay.from_predictions": {"class_index": 0},
     "DecisionCurveDisplay.from_estimator": {"class_index": 0},
-    "LabelPolicyDisplay.from_estimator": {"estimator": FOREST, "n_replays": 2, "random_state": 0},
+    "LabelPolicyDisplay.from_estimator": {"estimator": FOREST, "random_state": 0},
     "SecondOpinionDisplay.from_estimator": {"estimator": FOREST},
     "EpistemicScorer.score": {"estimator": FOREST},
     "EpistemicScorer.__call__": {"estimator": FOREST},
@@ -227,10 +227,10 @@ OPTIONS: dict[str, dict] = {
     "SubgroupDisplay.from_predictions": {"min_rows": 2, "n_draws": 20},
     "SubgroupDisplay.from_estimator": {"min_rows": 2, "n_draws": 20},
     "decision_curve": {"class_index": 0},
-    "policy_curve": {"n_replays": 2, "random_state": 0},
+    "policy_curve": {"random_state": 0},
     "cross_val_predict": {"cv": 2},
     "evaluate_methods": {"predictions": {"model": Z}, "metrics": [metrics.epistemic_loss]},
-    "LabelPolicyDisplay.from_predictions": {"n_replays": 2, "random_state": 0},
+    "LabelPolicyDisplay.from_predictions": {"random_state": 0},
 }
 
 

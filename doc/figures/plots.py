@@ -74,9 +74,7 @@ def second_opinion():
 
 def label_policy():
     many = np.random.default_rng(0).multinomial(20, data.proba[2000:2500])
-    curve = policy_curve(
-        many, alpha.predict_dist(raw[:500]), COSTS, horizon=3, n_replays=10, random_state=0
-    )
+    curve = policy_curve(many, alpha.predict_dist(raw[:500]), COSTS, horizon=3, random_state=0)
     ax = display.LabelPolicyDisplay(*curve).plot_differences().ax_
     ax.set_xlabel("Cost of a label (unit of the costs)")
     ax.set_ylabel("Total cost minus that of optimal stopping\n(unit of the costs)")

@@ -339,7 +339,7 @@ _RULES: dict[str, tuple[str, Callable[[Any], Any]]] = {
     ),
     "be a number from 1e-100 to 1e100": ("bandwidth", lambda x: 1e-100 <= x <= 1e100),
     f"be an int from 1 to {_MOST}": (
-        "least_rows n_blocks n_draws n_nodes n_replays",
+        "least_rows n_blocks n_draws n_nodes",
         lambda x: 1 <= x <= _MOST,
     ),
     f"be an int from 2 to {_MOST}": ("n_classes n_points min_rows", lambda x: 2 <= x <= _MOST),

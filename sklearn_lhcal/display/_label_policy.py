@@ -27,24 +27,26 @@ class LabelPolicyDisplay(Display):
     """What labels and decisions cost together, against the cost of a label.
 
     Make it with `from_predictions` or `from_estimator`. It replays the labels of samples that have
-    many. Labels are drawn one after the other, and after each a rule says whether to ask for the
-    next or to decide. The labels that were not drawn say what the decision costs. Three rules are
-    compared at each price. Optimal stopping is `label_policy`, which knows only the price and the
-    distribution of these samples. The second rule is the best fixed number of labels per sample.
-    The third asks on while the entropy is above the best threshold. Number and threshold are tuned
-    on other samples: each fifth of the samples, or of their groups, gets those of least total cost
-    on the other four. So the two rules learn from replayed labels, and optimal stopping from none.
-    Grey lines are fixed numbers of labels; their slope is that number.
+    many. Labels come one after the other, and after each a rule says whether to ask for the next or
+    to decide. The labels that were not asked for say what the decision costs. Three rules are
+    compared at each price, by the mean over all orders of the labels. Optimal stopping is
+    `label_policy`, which knows only the price and the distribution of these samples. The second
+    rule is the best fixed number of labels per sample. The third asks on while the entropy is above
+    the best threshold. Number and threshold are tuned on other samples: each fifth of the samples,
+    or of their groups, gets those of least total cost on the other four. So the two rules learn
+    from replayed labels, and optimal stopping from none. Grey lines are fixed numbers of labels;
+    their slope is that number.
 
-    **Intervals.** A sample is one unit: its total cost is averaged over the replays. The bands are
-    Student's intervals for the mean over samples, or groups of samples. `plot_differences` shows
-    the total cost of the rules minus that of optimal stopping, so that what they share cancels.
+    **Intervals.** A sample is one unit, or a group of samples. The bands are Student's intervals;
+    where fewer than ten are apart from the others, those of `paired_difference` for few samples.
+    Where one mistake costs twenty times another they may be too narrow: `risk_bound` holds there.
+    `plot_differences` shows the total cost of the rules minus that of optimal stopping, so that
+    what they share cancels.
 
     **Raters.** With `Annotations` the bands hold for new samples and new raters. The variance is
     ``rows + max(raters − cells, 0)``, as in `confidence_interval`. The last two are jackknives of
-    the total cost of a sample, without each rater and without each single label. That cost is the
-    mean over all orders of the labels that are left, which needs no replays. The rules stay as they
-    were chosen. A sample is left out where no more than `horizon` labels are left.
+    the total cost of a sample, without each rater and without each single label. The rules stay as
+    they were chosen. A sample is left out where no more than `horizon` labels are left.
 
     Parameters
     ----------
@@ -117,7 +119,6 @@ class LabelPolicyDisplay(Display):
         *,
         prices: ArrayLike | None = None,
         horizon: int = 4,
-        n_replays: int = 20,
         sample_weight: Weights = None,
         groups: Groups = None,
         raters: Raters = None,
@@ -143,8 +144,6 @@ class LabelPolicyDisplay(Display):
             twenty.
         horizon : int, default=4
             Most labels of a sample.
-        n_replays : int, default=20
-            How often labels are drawn.
         sample_weight : array-like of shape (n_samples,), optional
             Weights of the samples; only their ratios matter.
         groups : array-like of shape (n_samples,), optional
@@ -185,7 +184,6 @@ class LabelPolicyDisplay(Display):
             cost_matrix,
             prices=prices,
             horizon=horizon,
-            n_replays=n_replays,
             sample_weight=sample_weight,
             groups=groups,
             raters=raters,

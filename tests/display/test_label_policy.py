@@ -30,22 +30,16 @@ def distribution(data):
 
 
 def test_fixed_numbers_by_enumeration(data, distribution):
-    """From known probabilities: E[Q·C_d(c)] over the labels, to 5 standard errors of 60 replays."""
+    """From known probabilities: E[Q·C_d(c)] over the labels."""
     Q, d = data.proba[:40], distribution[:40]
     expected = np.zeros((3, 40))
-    spread = np.zeros((3, 40))
     for i in range(40):
         for m in range(3):
             counts, p = row_outcomes(Q[i], m) if m else (np.zeros((1, 3), dtype=int), np.ones(1))
             after = d[[i] * len(counts)].posterior(counts)
-            cost = Q[i] @ COSTS[:, bayes_decision(after, COSTS)]
-            expected[m, i] = p @ cost
-            spread[m, i] = p @ cost**2 - expected[m, i] ** 2
-    display = show(
-        KnownProbabilities(Q), d, COSTS, prices=[0, 0.1], horizon=2, n_replays=60, random_state=0
-    )
-    error = np.sqrt(np.maximum(spread, 0).mean(axis=1) / (60 * 40))
-    assert (np.abs(display.fixed_cost[:, 0] - expected.mean(axis=1)) <= 5 * error + 1e-12).all()
+            expected[m, i] = p @ (Q[i] @ COSTS[:, bayes_decision(after, COSTS)])
+    display = show(KnownProbabilities(Q), d, COSTS, prices=[0, 0.1], horizon=2, random_state=0)
+    assert_allclose(display.fixed_cost[:, 0], expected.mean(axis=1), rtol=1e-10)
     assert_allclose(np.diff(display.fixed_cost, axis=1).ravel(), [0, 0.1, 0.2], atol=1e-12)
 
 
@@ -82,14 +76,15 @@ def test_optimal_stopping_is_cheapest_within_its_interval(seed):
     total = np.exp(np.random.default_rng(seed).normal(0.5, 1, size=2000))
     data = make_label_histograms(2000, n_raters=9, total=total, random_state=seed)
     d = Dirichlet.from_mean(data.prediction, data.total)
-    how = {"n_replays": 5, "confidence_level": 0.999, "random_state": seed}
+    how = {"confidence_level": 0.999, "random_state": seed}
     display = show(data.counts, d, COSTS, **how)
-    assert (display.difference_interval[..., 1] >= 0).all()
+    # but for rounding where labels are free
+    assert (display.difference_interval[..., 1] >= -1e-12).all()
     assert (display.difference.mean(axis=1)[1:] > 0).all()
 
 
 def test_intervals_are_students_over_rows_or_groups(data, distribution):
-    how = {"prices": [0.1, 0.2], "n_replays": 5, "random_state": 0}
+    how = {"prices": [0.1, 0.2], "random_state": 0}
     once = show(data.counts, distribution, COSTS, **how)
     width = np.ptp(once.interval, axis=2)
     assert_allclose(once.interval.mean(axis=2), once.total_cost)
@@ -123,7 +118,7 @@ def test_numbers_and_thresholds_are_tuned_on_other_rows():
 
 def test_costs_of_each_row(data, distribution):
     """The same ones, those of rows left out, and in another unit and order; a callable of X."""
-    how = {"prices": [0.0, 0.1], "n_replays": 4, "horizon": 3, "random_state": 0}
+    how = {"prices": [0.0, 0.1], "horizon": 3, "random_state": 0}
     counts = data.counts.copy()
     counts[:200] = [1, 0, 0]
     own = np.broadcast_to(COSTS, (400, 3, 3)).copy()
@@ -152,7 +147,7 @@ def test_names_meet(data, distribution):
     names, order = list("abc"), [2, 0, 1]
     y = pd.DataFrame(data.counts, columns=names)[[names[k] for k in order]]
     costs = pd.DataFrame(COSTS, index=names).iloc[order]
-    how = {"prices": [0.1, 0.2], "n_replays": 4, "random_state": 0}
+    how = {"prices": [0.1, 0.2], "random_state": 0}
     plain = show(data.counts, distribution, COSTS, **how)
     named = show(y, distribution.with_classes(names), costs, **how)
     assert_allclose(named.total_cost, plain.total_cost)
@@ -176,16 +171,12 @@ def test_few_raters_are_left_out_and_bad_arguments_refused(data, distribution):
 def test_what_is_drawn(data):
     model = AlphaCalibration("proba").fit(data.prediction[:200], data.counts[:200])
     X, y = data.prediction[200:], data.counts[200:]
-    display = LabelPolicyDisplay.from_estimator(
-        model, X, y, COSTS, n_replays=3, horizon=3, random_state=0
-    )
+    display = LabelPolicyDisplay.from_estimator(model, X, y, COSTS, horizon=3, random_state=0)
     assert [line.get_label() for line in display.lines_] == display.names
     assert len(display.fixed_lines_) == 4
     assert len(display.prices) == 25
     for line, cost in zip(display.lines_, display.total_cost, strict=True):
         assert_allclose(line.get_ydata(), cost)
     assert len(display.plot_differences().lines_) == 2
-    again = LabelPolicyDisplay.from_estimator(
-        model, X, y, COSTS, n_replays=3, horizon=3, random_state=0
-    )
+    again = LabelPolicyDisplay.from_estimator(model, X, y, COSTS, horizon=3, random_state=0)
     assert_allclose(again.total_cost, display.total_cost)

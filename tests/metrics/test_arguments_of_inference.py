@@ -92,7 +92,7 @@ DOORS = {
     ),
     "policy_curve": (
         lambda **how: policy_curve(Y, Dirichlet(1 + Z), C, horizon=1, **how),
-        ("confidence_level", "n_replays"),
+        ("confidence_level",),
     ),
 }
 CASES = [(door, name) for door, (_, names) in DOORS.items() for name in names]

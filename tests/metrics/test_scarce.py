@@ -6,6 +6,7 @@ from numpy.testing import assert_allclose
 from scipy import stats
 
 from sklearn_lhcal.datasets import make_label_histograms
+from sklearn_lhcal.distributions import Dirichlet
 from sklearn_lhcal.label_histogram import Annotations
 from sklearn_lhcal.metrics import (
     MetricAccumulator,
@@ -21,6 +22,8 @@ from sklearn_lhcal.metrics import (
     kernel_calibration_error,
     label_log_loss,
     paired_difference,
+    policy_curve,
+    referral_curve,
     risk_gap,
     study_size,
 )
@@ -268,6 +271,19 @@ def test_good_models_are_covered(metric, truth):
 # --- differences and curves ---
 
 
+def total_cost_of_stopping(counts, z):
+    before = Dirichlet.from_mean(z, np.full(len(z), 4.0))
+    C = [[0.0, 1.0], [20.0, 0.0]]
+    curve = policy_curve(counts, before, C, horizon=2, prices=[0.01], random_state=0)
+    return curve.total_cost[0, 0], curve.interval[0, 0]
+
+
+def gain_of_a_fifth(counts, z):
+    before = Dirichlet.from_mean(z, np.full(len(z), 4.0))
+    curve = referral_curve(counts, before, n_points=6)
+    return curve.realised_gain[1], curve.interval[1]
+
+
 def two_models(n: int, apart: int):
     """Labels, and two models of which the second is wrong in so many samples, the first never."""
     y, z = good_model(n, n // 2)
@@ -301,6 +317,12 @@ def test_models_that_decide_alike_may_differ_elsewhere():
     assert_allclose([found.low, found.high], [-share, share], rtol=0.1)
     # one model is no two
     assert paired_difference(expected_accuracy, y, z, z, **how)[:4] == (0, 0, 0, 0)
+    # decisions and labels do not say how many models they are of
+    d = y[:, 1]
+    found = paired_difference(decision_risk, y, d, d, cost_matrix=COSTS, **how)
+    assert_allclose([found.low, found.high], [-1000 * share, 1000 * share], rtol=0.1)
+    found = paired_difference(expected_accuracy, y, 1.0 * y, 1.0 * y, **how)
+    assert_allclose([found.low, found.high], [-share, share], rtol=0.1)
 
 
 def test_where_many_differ_the_difference_is_students():
@@ -347,6 +369,43 @@ def test_net_benefit_of_acting_on_all_has_clopper_and_pearsons_ends(events):
         share = stats.beta.ppf(tail, a, n + 1 - a)
         # the curve draws fewer weights than other intervals
         assert end == pytest.approx(share - (1 - share) * t / (1 - t), rel=0.15)
+
+
+@pytest.mark.parametrize(
+    ("reference", "p", "low", "high"),
+    [
+        (None, 0.1, -0.25, 1.0),
+        ("all", 0.9, -1.0, 0.25),
+        # either may be the one that acts: Σ p x²/Σ p x of x = 1 and .25
+        ([[0.85, 0.15]] * 50, 0.1, -0.48, 0.48),
+    ],
+)
+def test_acting_that_no_sample_calls_for_may_be_called_for_elsewhere(reference, p, low, high):
+    """Not one of 50 acts otherwise than the reference; of one, t = .2 makes t/(1 − t) or 1."""
+    y = np.arange(50) % 2
+    curve = decision_curve(y, np.full(50, p), reference=reference, thresholds=[0.2, 0.5])
+    assert curve.net_benefit[0] == 0
+    share = 1 - 0.025 ** (1 / 50)
+    assert_allclose(curve.interval[0], [low * share, high * share], rtol=0.15)
+
+
+@pytest.mark.parametrize("of_curve", [total_cost_of_stopping, gain_of_a_fifth])
+def test_points_of_curves_are_covered_where_a_class_is_rare(of_curve):
+    """40 samples with 2 % of the second class: Student's intervals cover in .78 and .70."""
+    rng = np.random.default_rng(0)
+
+    def drawn(n):
+        p = 1 / (1 + np.exp(4.5 - 1.2 * rng.normal(size=n)))
+        return np.column_stack([1 - p, p])
+
+    Q = drawn(20_000)
+    truth, _ = of_curve(rng.multinomial(3, Q), Q)
+    held = 0
+    for _ in range(200):
+        Q = drawn(40)
+        _, (low, high) = of_curve(rng.multinomial(3, Q), Q)
+        held += low <= truth <= high
+    assert held / 200 >= 0.95 - 2.5 * np.sqrt(0.95 * 0.05 / 200)
 
 
 def test_of_many_samples_and_classes_some_are_asked():

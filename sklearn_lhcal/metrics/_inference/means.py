@@ -97,20 +97,17 @@ def intervals_of_means(
     rows: Rows,
     raters: str | None,
     confidence_level: float,
-    *,
-    X: Floats | None = None,
-    elsewhere: Sequence[Callable] = (),
     least_raters: int = 1,
+    elsewhere: Sequence[Callable] = (),
 ) -> tuple[Floats, Floats]:
     """Weighted means over samples, (m,), and intervals of them, (m, 2).
 
     ``values(part, at)`` are of shape (n, m), of samples that have the numbers `at`; they may have
-    lost labels, down to `least_raters`. X are the values of these samples, where known already.
-    `elsewhere` are values that other samples may have, where not these.
+    lost labels, down to `least_raters`. `elsewhere` are values that other samples may have, where
+    not these.
     """
     w = rows.weight / rows.weight.sum()
-    if X is None:
-        X = values(rows, np.arange(len(rows)))
+    X = values(rows, np.arange(len(rows)))
     mean, V, df = mean_and_spread(X, w, rows.groups)
     y = random_raters(rows.labels, raters)
     if y is not None:

@@ -13,7 +13,7 @@ from ..._utils.results import result
 from ..._utils.types import ArrayLike, Groups, LabelsLike, Raters, Seed, Weights
 from ...distributions import second_opinion_value
 from .means import intervals_of_means
-from .replay import Rules, mean_costs, replay
+from .replay import Replayed, replay
 
 # parts of the samples, of which each gets the number and the threshold that are best on the others
 _FOLDS = 5
@@ -61,7 +61,6 @@ def policy_curve(
     *,
     prices: ArrayLike | None = None,
     horizon: int = 4,
-    n_replays: int = 20,
     sample_weight: Weights = None,
     groups: Groups = None,
     raters: Raters = None,
@@ -70,8 +69,8 @@ def policy_curve(
 ) -> PolicyCurve:
     """Costs of labels and decisions together against the cost of a label, with intervals.
 
-    The labels of samples with several raters are replayed: some are drawn in random order, as far
-    as a rule asks for them, and the others are the truth.
+    The labels of samples with several raters are replayed: a rule asks for some, and the others are
+    the truth. Costs are means over all orders of the labels.
 
     Parameters
     ----------
@@ -85,12 +84,10 @@ def policy_curve(
         twenty.
     horizon : int, default=4
         Most labels that a rule may ask for.
-    n_replays : int, default=20
-        Orders of the labels that are drawn for each sample.
     sample_weight, groups, raters, confidence_level
         As in `confidence_interval`.
     random_state : int, RandomState instance or None, default=None
-        Decides which labels are drawn, and which samples are tuned on together.
+        Decides which samples are tuned on together.
 
     Returns
     -------
@@ -135,43 +132,35 @@ def policy_curve(
     rows = rows.take(used)
     C = of_rows(C, used)
     c = _prices(rows, C, prices)
-    rng = check_random_state(random_state)
-    found = replay(rows, C, c, int(horizon), int(n_replays), rng)
-    folds = _folds(rows, rng)
+    horizon, J, n = int(horizon), len(c), len(rows)
+    found = replay(rows, rows.labels.counts, np.arange(n), C, c, horizon)
     w = rows.weight / rows.weight.sum()
-    at = np.arange(len(rows))
-    rules = [found.policy, found.fixed, found.by_entropy]
-    # of each sample
-    total = np.empty((len(rows), len(rules), len(c)))
-    chosen = np.empty((len(rules), len(c), len(rows)), dtype=np.intp)
-    n_labels = np.empty(chosen.shape[:2])
-    for j, price in enumerate(c):
-        for i, (cost, labels) in enumerate(rules):
-            each = cost + price * labels
-            # the cheapest on other samples; of the policies, the one that is made for the price
-            chosen[i, j] = _best_elsewhere(each, w, folds) if i else j
-            total[:, i, j] = each[at, chosen[i, j]]
-            n_labels[i, j] = w @ labels[at, chosen[i, j]]
-    cost, labels = found.fixed
-    fixed_cost = (w @ cost)[:, None] + (w @ labels)[:, None] * c
-    # costs, and what they are above those of the first rule
-    both = np.stack([total, total - total[:, :1]], axis=1)
-    asked = Rules(C, c, int(horizon), *chosen[1:])
+    folds = _folds(rows, check_random_state(random_state))
+    # of the rules, for each price and sample, the cheapest on other samples; of the policies, the
+    # one that is made for the price
+    chosen = [np.tile(np.arange(J)[:, None], n)]
+    for cost, labels in found[1:]:
+        chosen.append(np.array([_best_elsewhere(cost + price * labels, w, folds) for price in c]))
+
+    def of_chosen(found: Replayed, at: Indices) -> Floats:
+        """Costs and numbers of labels, (2, m, 3, J)."""
+        each = [
+            np.take_along_axis(of, own[None, :, at].swapaxes(1, 2), 2)
+            for of, own in zip(found, chosen, strict=True)
+        ]
+        return np.stack(each, axis=2)
 
     def values(part: Rows, at: Indices) -> Floats:
-        # over all orders of the labels
-        total = mean_costs(rows, part.labels.counts, at, asked)
+        # costs, and what they are above those of the first rule
+        cost, labels = of_chosen(replay(rows, part.labels.counts, at, C, c, horizon), at)
+        total = cost + c * labels
         return np.stack([total, total - total[:, :1]], axis=1).reshape(len(at), -1)
 
-    flat, ends = intervals_of_means(
-        values,
-        rows,
-        raters,
-        confidence_level,
-        X=both.reshape(len(rows), -1),
-        least_raters=asked.horizon + 1,
-    )
-    mean, ends = flat.reshape(both.shape[1:]), ends.reshape(*both.shape[1:], 2)
+    flat, ends = intervals_of_means(values, rows, raters, confidence_level, horizon + 1)
+    mean, ends = flat.reshape(2, 3, J), ends.reshape(2, 3, J, 2)
+    n_labels = np.tensordot(w, of_chosen(found, np.arange(n))[1], 1)
+    cost, labels = found.fixed
+    fixed_cost = (w @ cost)[:, None] + (w @ labels)[:, None] * c
     return PolicyCurve(c, _NAMES, mean[0], ends[0], mean[1], ends[1], n_labels, fixed_cost)
 
 
