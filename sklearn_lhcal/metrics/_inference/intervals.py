@@ -290,8 +290,9 @@ def paired_difference(
     either side, ``Σ p x²/Σ p x`` over samples and classes k, where x is the distance of X_i from
     the median if all raters say k, and p the sum of both probabilities of k. If both models are
     right or wrong in the same samples, whatever raters say, e is the largest difference of their
-    terms. Predictions that are equal on all samples are one model, and the interval is 0.
-    Coverage is simulated, no proof is known.
+    terms. Class probabilities that are equal on all samples are those of one model, and the
+    interval is 0; of decisions or hard labels only where both are the same object. Coverage is
+    simulated, no proof is known.
 
     Examples
     --------
@@ -304,10 +305,10 @@ def paired_difference(
     >>> better.high < 0
     True
     """
-    one, other = (
-        statistic_of(metric, y, p, sample_weight, groups, options, raters)
-        for p in (prediction, reference)
-    )
+    how_read = sample_weight, groups, options, raters
+    one = other = statistic_of(metric, y, prediction, *how_read)
+    if reference is not prediction:
+        other = statistic_of(metric, y, reference, *how_read)
     design = one.design(raters, n_blocks, check_random_state(random_state))
     if not one.signed_root:
         return interval_between(one, other, design, confidence_level)

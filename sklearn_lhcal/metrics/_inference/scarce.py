@@ -88,7 +88,8 @@ def difference_ends(
     apart = first - second
     # decisions may be alike where predictions are not
     hard = np.isin(p, (0, 1)).all() or (one.metric is not None and one.metric.tags.of_decisions)
-    if np.ptp(apart) <= EPS and (hard or not np.array_equal(p, q)):
+    differ = one is not other and (hard or not np.array_equal(p, q))
+    if differ and np.ptp(apart) <= EPS:
         # alike here, whatever raters say; elsewhere one may have any of its terms
         reach = max(first.max(), second.max()) - min(first.min(), second.min())
         apart[0], apart[1:] = -reach, reach
