@@ -317,9 +317,9 @@ def test_models_that_decide_alike_may_differ_elsewhere():
     assert_allclose([found.low, found.high], [-share, share], rtol=0.1)
     # one model is no two
     assert paired_difference(expected_accuracy, y, z, z, **how)[:4] == (0, 0, 0, 0)
-    assert paired_difference(decision_risk, y, d, d, cost_matrix=COSTS, **how)[:4] == (0, 0, 0, 0)
     # equal decisions and labels do not say how many models they are of
     d = y[:, 1]
+    assert paired_difference(decision_risk, y, d, d, cost_matrix=COSTS, **how)[:4] == (0, 0, 0, 0)
     found = paired_difference(decision_risk, y, d, 1 * d, cost_matrix=COSTS, **how)
     assert_allclose([found.low, found.high], [-1000 * share, 1000 * share], rtol=0.1)
     found = paired_difference(expected_accuracy, y, 1.0 * y, 1.0 * y, **how)
