@@ -117,7 +117,7 @@ def possible_terms(values: Callable, rows: Rows, least_raters: int = 1) -> tuple
     """X_ik of terms ``values(rows, at)``, (K, n, ...), and p_ik, how likely k is, up to a factor.
 
     Where `least_raters` is above 1, as many say k but the last, who says l: then both are of pairs
-    k, l, K² of them. Of many samples some, evenly spaced.
+    k, l, K² of them. Of many samples some, sure and unsure.
     """
     n, K = len(rows), rows.labels.shape[1]
     first = last = np.arange(K)
@@ -125,7 +125,9 @@ def possible_terms(values: Callable, rows: Rows, least_raters: int = 1) -> tuple
     if least_raters > 1:
         first, last = (of.ravel() for of in np.indices((K, K)))
         most = _REPLAYED
-    at = np.arange(0, n, 1 + n * K * K // most)
+    # whatever the order of the samples
+    surer = np.argsort((rows.z**2).sum(axis=1), kind="stable")
+    at = np.sort(surer[:: 1 + n * K * K // most])
     part = rows.take(at)
     # where the prediction is a table of costs, expensive classes count more
     p = np.abs(part.z)
