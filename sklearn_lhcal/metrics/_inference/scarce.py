@@ -181,7 +181,9 @@ def endpoints(
     middle of a large sample are drawn together.
     """
     G = len(W)
-    order = np.argsort(S / W, kind="stable")
+    # of units that are equal, but for rounding, whatever their order
+    each = S / W
+    order = np.lexsort((W, np.round(each / max(np.abs(each).max(), EPS), 12)))
     ends = np.arange(min(G, _SINGLE)), np.arange(max(G - _SINGLE, 0), G)
     start = np.unique(np.concatenate([*ends, np.linspace(0, G - 1, _SINGLE).astype(int)]))
     m = np.diff(start, append=G)
