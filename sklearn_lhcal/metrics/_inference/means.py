@@ -29,7 +29,7 @@ from .scarce import ends_of_few, possible_terms
 from .statistic import MeanStatistic
 
 # of an endpoint interval, of which a curve has many
-_DRAWS = 1000
+DRAWS = 1000
 
 
 def mean_and_spread(values: Floats, w: Floats, groups: NDArray | None) -> tuple[Any, Any, float]:
@@ -121,25 +121,17 @@ def intervals_of_means(
     found = [possible_terms(of, rows, least_raters) for of in elsewhere or [values]]
     possible = np.concatenate([x for x, _ in found])
     p = np.concatenate([p for _, p in found], axis=1)
-    return mean, with_few(ends, X, (possible, p), rows, y is not None, confidence_level)
-
-
-def with_few(
-    ends: Floats, X: Floats, possible: tuple, rows: Rows, raters: bool, level: float
-) -> Floats:
-    """Ends (m, 2) of means of X (n, m), and the endpoint interval where few samples are apart.
-
-    `possible` is what `possible_terms` returns; `raters` says whether raters are random.
-    """
-    ends = ends.copy()
-    terms, p = possible
-    for j in range(len(ends)):
+    for j in range(len(mean)):
         of_row = rows.weight * np.stack([np.ones(len(X)), X[:, j]])
-        few = ends_of_few(of_row, terms[..., j], p, rows, level, _DRAWS)
-        if few is not None:
-            low, high = few
-            if raters:
-                # they make samples depend on each other
-                low, high = min(low, ends[j, 0]), max(high, ends[j, 1])
-            ends[j] = low, high
-    return ends
+        few = ends_of_few(of_row, possible[..., j], p, rows, confidence_level, DRAWS)
+        ends[j] = joined(few, ends[j], y is not None)
+    return mean, ends
+
+
+def joined(few: Floats | None, ends: Floats, raters: bool) -> Floats:
+    """The ends where few samples speak, if so; with Student's, as raters make samples dependent."""
+    if few is None:
+        return ends
+    if not raters:
+        return few
+    return np.array([min(few[0], ends[0]), max(few[1], ends[1])])

@@ -14,9 +14,9 @@ from ..._utils.results import result
 from ..._utils.types import ArrayLike, Groups, LabelsLike, Raters, Weights
 from ...distributions import Distribution, PointMass, second_opinion_value
 from .._disagreement import posterior_losses
-from .means import spread_over_raters, student_ends, told_panel, with_few
+from .means import DRAWS, joined, spread_over_raters, student_ends, told_panel
 from .raters import random_raters
-from .scarce import possible_terms
+from .scarce import ends_of_few, possible_terms
 
 # values of a statistic that are in memory at a time
 _VALUES = 2**24
@@ -105,6 +105,12 @@ def referral_curve(
     UserWarning
         Fewer than five raters where they are random.
 
+    Notes
+    -----
+    Intervals are Student's. A gain that is no share has the ends that `paired_difference` has for
+    few samples where most of those referred are alike, as with a rare class: fewer than ten of
+    them, and than a quarter, lie apart.
+
     Examples
     --------
     >>> from sklearn_lhcal.datasets import make_label_histograms
@@ -144,14 +150,9 @@ def referral_curve(
     if known:
         V, df = _over_raters(rows, w, a / unit, explained, V, df)
     interval = student_ends(gain, V, df, confidence_level)
-    centre = gain - noise @ a
-
-    def values(part: Rows, at: NDArray) -> Floats:
-        of_sample = (_realised_gain(part) - (explained / w)[at]) / unit
-        return centre + a[at] * of_sample[:, None]
-
-    X = values(rows, np.arange(len(rows)))
-    interval = with_few(interval, X, possible_terms(values, rows, 2), rows, known, confidence_level)
+    if not normalize:
+        few = _ends_of_few(rows, referred, explained, confidence_level)
+        interval = np.array([joined(*ends, known) for ends in zip(few, interval, strict=True)])
     return ReferralCurve(fraction, v / of_all @ referred, gain, np.sqrt(V), interval)
 
 
@@ -234,6 +235,28 @@ def _over_raters(
         V[some] = np.where(varies, spread.variance, V[some])
         df[some] = np.where(varies, spread.df, df[some])
     return V, df
+
+
+def _ends_of_few(rows: Rows, referred: Floats, explained: Floats, level: float) -> list:
+    """Ends of each gain where most of the samples that are referred are alike, else None."""
+    w = rows.weight / rows.weight.sum()
+
+    def values(part: Rows, at: NDArray) -> Floats:
+        noise = _realised_gain(part) - (explained / w)[at]
+        return np.column_stack([noise, referred[at]])
+
+    noise = values(rows, np.arange(len(rows)))[:, 0]
+    possible, p = possible_terms(values, rows, 2)
+    found: list = []
+    for j, share in enumerate(referred.T):
+        used = np.flatnonzero(share)
+        W = (w * share)[used]
+        few = None
+        if len(used):
+            alike = possible[..., 0], p * possible[0, :, [1 + j]].T, rows.take(used)
+            few = ends_of_few(W * [np.ones(len(W)), noise[used]], *alike, level, DRAWS, len(W) / 4)
+        found.append(None if few is None else W.sum() * few + explained @ share)
+    return found
 
 
 def _spread_over_rows(parts: Floats, groups: NDArray | None) -> tuple[Floats, Floats]:

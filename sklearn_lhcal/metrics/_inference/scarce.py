@@ -143,12 +143,18 @@ def possible_terms(values: Callable, rows: Rows, least_raters: int = 1) -> tuple
 
 
 def ends_of_few(
-    of_row: Floats, possible: Floats, p: Floats, rows: Rows, level: float, n_draws: int = _DRAWS
+    of_row: Floats,
+    possible: Floats,
+    p: Floats,
+    rows: Rows,
+    level: float,
+    n_draws: int = _DRAWS,
+    few: float = FEW,
 ) -> Floats | None:
     """The endpoint interval of a mean of terms that few units have other than the median.
 
     `of_row` (2, n) are weights and weighted terms; `possible` and p are those of `possible_terms`.
-    None where many units are apart, or none may be.
+    None where `few` units are apart or more, FEW at most, or none may be.
     """
     W, S = of_units(of_row, rows)
     each = S / W
@@ -159,7 +165,8 @@ def ends_of_few(
     if reach <= EPS:
         return None
     apart = np.abs(each - middle) / reach
-    if (apart > _DIFFERS).sum() >= FEW or worth(W) * np.average(apart, weights=W) >= FEW:
+    few = min(few, FEW)
+    if (apart > _DIFFERS).sum() >= few or worth(W) * np.average(apart, weights=W) >= few:
         return None
     return endpoints(S, W, (middle - down, middle + up), level, n_draws)
 
