@@ -109,7 +109,7 @@ def decision_curve(
         else:
             other = read_rows(y, reference, sample_weight, groups).weighted()
             acts -= _acts(other, class_column(class_index, other), t)
-            moves = [1, -1]
+            moves = [] if reference is prediction else [1, -1]
 
     def values(rows: Rows, at: Indices, acts: NDArray = acts) -> Floats:
         # 1{p_i ≥ t} [μ̂_i − (1 − μ̂_i) t/(1 − t)]
