@@ -94,6 +94,7 @@ sphinx_gallery_conf = {
     "write_computation_times": False,
     "min_reported_time": 1,
     "within_subsection_order": "ExampleTitleSortKey",
+    "minigallery_sort_order": "pages.as_listed",
     "doc_module": ("sklearn_lhcal",),
     "backreferences_dir": "api/generated/backreferences",
     "download_all_examples": False,

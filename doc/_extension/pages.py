@@ -34,6 +34,11 @@ CLOSED = (
 )
 
 
+def as_listed(path):
+    """A sort key that leaves examples in the order in which a page lists them."""
+    return 0
+
+
 def without_routing(gallery_conf, name):
     """An example may switch metadata routing on; no other and no figure knows of it."""
     set_config(enable_metadata_routing=False)
