@@ -236,7 +236,7 @@ class ConformalClassifier(_Guarantee):
     ------
     ValueError
         An unknown score, `confidence_level` or `calibration_size` outside (0, 1), a class missing
-        from the rows that the classifier is fitted on, a classifier without probabilities, text
+        from the samples that the classifier is fitted on, a classifier without probabilities, text
         without an order for "ordinal".
 
     References

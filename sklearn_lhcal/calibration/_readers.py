@@ -172,7 +172,7 @@ class ReaderEffects(_TrainedCalibrator):
     def predict_dist(
         self, X: Samples, rater: ArrayLike | None = None, given: LabelsLike | None = None
     ) -> Distribution:
-        """Distribution of the class probabilities of the reader asked, a batch of n_samples rows.
+        """Distribution of the class probabilities of the reader asked, a batch of n_samples.
 
         Parameters
         ----------

@@ -300,9 +300,9 @@ class RiskControlledDecision(_Guarantee):
     **When it fails.** The guarantee fails where labels are majorities: they hide the costs under
     the labels of the others. It fails where the number of raters depends on what they said. If
     raters were asked until they agreed, give only the first m labels, with m fixed beforehand. It
-    fails where the classifier, its calibrator or the cost matrix was fitted on these rows, or new
-    samples come from elsewhere. It does not hold for every kind of sample. Where few raters label
-    all samples, the guarantee is for these raters.
+    fails where the classifier, its calibrator or the cost matrix was fitted on these samples, or
+    new samples come from elsewhere. It does not hold for every kind of sample. Where few raters
+    label all samples, the guarantee is for these raters.
 
     Where a referral costs something, total cost may rise or fall with the threshold, and the plain
     rule of conformal risk control violates the budget. So the bound is on the cost above that of a
@@ -413,7 +413,7 @@ class RiskControlledDecision(_Guarantee):
         self.confidence_level = confidence_level
 
     def decide(self, X: Samples) -> NDArray:
-        """The decision for each row, shape (n_samples,): column numbers, or a frame's names."""
+        """The decision for each sample, shape (n_samples,): column numbers, or a frame's names."""
         accepted, d, column = self._decided(X)
         return self.decisions_[np.where(accepted, d, column)]
 

@@ -28,7 +28,7 @@ _SHARE = "Share of the gain of referring every sample"
 
 @dataclass(eq=False, repr=False)
 class SecondOpinionDisplay(Display):
-    """Who needs a second opinion: what one more label is worth, by the fraction of rows given one.
+    """What one more label gains, by the fraction of samples that get one.
 
     Make it with `from_estimator` or `from_predictions`. Samples are referred to a second rater in
     the order of a rule. The gain of a sample is the drop of its epistemic loss ``‖Q − z‖²`` when

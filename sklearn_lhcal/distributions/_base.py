@@ -22,7 +22,7 @@ from ._likelihood import log_multinomial
 class Distribution(ABC):
     """A batch of n distributions over class probabilities z, points of the simplex with K corners.
 
-    The base of all distributions. It is immutable, and indexing takes rows of it. It may know the
+    The base of all distributions. It is immutable, and indexing selects samples. It may know the
     names of its `classes`: samples, posteriors and mixtures of it then know them too.
 
     Examples

@@ -105,7 +105,7 @@ def label_policy(
     price: float | ArrayLike,
     horizon: int = 4,
 ) -> LabelPolicy:
-    """When to stop asking for labels of each row, so that labels and decisions together are cheap.
+    """When to stop asking for labels of each sample, so that labels and decisions cost least.
 
     A sample costs `price` for each of its labels, and then what its decision costs. Under this
     distribution no policy with at most `horizon` labels per sample has a lower expected total cost.

@@ -49,7 +49,7 @@ class EnsembleClassifier(
 
         Parameters
         ----------
-        X : anything with n_samples rows
+        X : anything that holds n_samples samples
         y : label histogram of shape (n_samples, n_classes)
             Anything `check_counts` takes.
         sample_weight : array-like of shape (n_samples,), optional

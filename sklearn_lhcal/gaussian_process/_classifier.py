@@ -156,7 +156,7 @@ class SparseGPClassifier(DistributionClassifierMixin, ClassifierMixin, BaseEstim
 
     `predict_dist` is a `LogisticNormal` for two classes, whose moments and entropies are exact
     quadrature. For more, it is an `Ensemble` of the softmax of 128 quasi-random draws of all
-    latents; the draws are the same for all rows. Each class has its column of draws by the rank of
+    latents; all samples have the same draws. Each class has its column of draws by the rank of
     its `mean_`, so that the order of the classes does not change predictions. Only among classes
     with the same labels, several without any say, does it matter a little.
 

@@ -24,7 +24,7 @@ _coefficient = partial(OfRows, greater_is_better=True, compares_raters=True, of_
 def percent_agreement(
     y: LabelsLike, *, weights: Similarity = "nominal", sample_weight: Weights = None
 ) -> float:
-    """Share of pairs of raters of a sample who agree, mean over rows: larger is better, maximum 1.
+    """Share of pairs of raters who agree, a mean over samples: larger is better, at most 1.
 
     ``p_a = mean_i Σ_k y_ik ((yS)_ik − 1) / (n_i(n_i − 1))`` over samples with two raters or more.
     It is unbiased for the probability that two raters agree, where raters are exchangeable.
@@ -59,7 +59,7 @@ def percent_agreement(
 
     See Also
     --------
-    pairwise_disagreement : One minus the same of each row.
+    pairwise_disagreement : One minus the same of each sample.
 
     Examples
     --------

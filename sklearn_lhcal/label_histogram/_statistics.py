@@ -43,7 +43,7 @@ def pairwise_disagreement(y: LabelsLike) -> Floats:
 def class_disagreement(y: LabelsLike) -> Floats:
     """Unbiased estimate of the probability that exactly one of two raters names a class.
 
-    For each row and class it is ``d_ik = 2·y_k(n_i−y_k) / (n_i(n_i−1))``.
+    For each sample and class it is ``d_ik = 2·y_k(n_i−y_k) / (n_i(n_i−1))``.
 
     Parameters
     ----------

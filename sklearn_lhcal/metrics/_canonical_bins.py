@@ -46,7 +46,7 @@ def binned_canonical_error(
     """Canonical calibration error in cells of the simplex: smaller is better, minimum 0.
 
     The classic baseline. Every class axis is cut into equal intervals; for three classes the cells
-    are triangles. Each row is compared with the label frequencies of its cell: ``mean_j Σ_k
+    are triangles. Each sample is compared with the label frequencies of its cell: ``mean_j Σ_k
     |H(z_j)_k − z_jk|^p``. With more than a few classes cells are nearly empty, and the estimate is
     far too large.
 

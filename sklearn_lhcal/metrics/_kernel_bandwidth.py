@@ -28,7 +28,7 @@ def loo_bandwidth(
     random_state: Seed = 0,
     device: str = "cpu",
 ) -> float:
-    """Bandwidth of the most likely kernel density of the predictions, each row left out for itself.
+    """Bandwidth of the most likely kernel density of the predictions, which leaves each sample out.
 
     It maximises ``Σ_j log[Σ_{i≠j} k(z_j, z_i)/(n−1)]`` with the kernel of the kind. Samples that
     tie with sample j are left out, too. For "marginal" there is one bandwidth for all classes. It

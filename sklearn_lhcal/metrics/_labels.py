@@ -136,7 +136,7 @@ def expected_accuracy(
 def vote_accuracy(
     y: LabelsLike, prediction: PredictionLike, *, sample_weight: Weights = None
 ) -> float:
-    """Share of rows whose predicted class is the most voted one: larger is better, between 0 and 1.
+    """Share of samples whose predicted class has most labels: larger is better, between 0 and 1.
 
     Ties on either side are shared evenly. The share depends on the number of raters: that of the
     true class probabilities rises with it, where their `expected_accuracy` stays.

@@ -177,7 +177,7 @@ def entropy_calibration_error(
 def ranking_score(
     y: LabelsLike, prediction: PredictionLike, *, sample_weight: Weights = None
 ) -> float:
-    """Share of rows whose classes are predicted in the order of their frequencies (RankCS): larger
+    """Share of samples whose classes are predicted in order of frequency (RankCS): larger
     is better, maximum 1.
 
     All classes have to be in order (Baan et al. 2022, section 4). Ties on either side are broken at

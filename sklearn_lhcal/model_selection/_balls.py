@@ -109,7 +109,7 @@ class BallCarvingSplit(BaseEstimator):
     def split(
         self, X: Samples, y: LabelsLike | None = None, groups: Groups = None
     ) -> Iterator[tuple[Indices, Indices]]:
-        """Yield (train, test) index arrays, without the rows that only the augmented set holds.
+        """Yield (train, test) index arrays, without the samples that only the augmented set holds.
 
         Parameters
         ----------

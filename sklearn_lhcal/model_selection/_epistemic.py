@@ -50,7 +50,7 @@ def evaluate_epistemic(
     estimators : dict of classifiers
         By the names of the samples; they are cloned. Those with `predict_uncalibrated` are
         evaluated before and after calibration, others by `distributions.predict_epistemic`.
-    X : anything with n_samples rows that can be indexed
+    X : anything that holds n_samples samples and can be indexed
     y : label histogram of shape (n_samples, n_classes)
         Anything `check_counts` takes.
     splitter : splitter or list of (train, test)
@@ -66,7 +66,7 @@ def evaluate_epistemic(
     -------
     MethodTable
         Means over splits and their intervals (`metrics.interval_over_splits`, which allows for
-        splits that share rows); NaN for one split. The columns:
+        splits that share samples); NaN for one split. The columns:
 
         - ``mean_gain``: accuracy of f_aug minus that of f_tr at the test samples
         - ``epistemic_correlation``: of the estimate with the gain
@@ -80,8 +80,8 @@ def evaluate_epistemic(
     Raises
     ------
     ValueError
-        No estimator, one that is no classifier, a splitter that takes no rows away, a class that is
-        missing from training.
+        No estimator, one that is no classifier, a splitter that takes no samples away, a class
+        that is missing from training.
 
     References
     ----------

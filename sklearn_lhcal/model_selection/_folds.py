@@ -59,7 +59,7 @@ class StratifiedVotesKFold(BaseCrossValidator):
 
         Parameters
         ----------
-        X : anything with n_samples rows
+        X : anything that holds n_samples samples
             Not read.
         y : label histogram of shape (n_samples, n_classes)
             Anything `check_counts` takes; ties of the label go to the first class.

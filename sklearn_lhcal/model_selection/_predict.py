@@ -46,7 +46,7 @@ def cross_val_predict(
     estimator : classifier
         Cloned for each fold. It is fitted on counts where it takes them, else on weighted or
         repeated samples.
-    X : anything with n_samples rows that can be indexed
+    X : anything that holds n_samples samples and can be indexed
     y : label histogram of shape (n_samples, n_classes)
         Anything `check_counts` takes; named columns are sorted.
     cv : int, splitter or list of splits, default=None
@@ -70,7 +70,7 @@ def cross_val_predict(
     Raises
     ------
     ValueError
-        Test parts that are no partition of the rows, a class missing from a training part, an
+        Test parts that are no partition of the samples, a class missing from a training part, an
         unknown method.
 
     Examples

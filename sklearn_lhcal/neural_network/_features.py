@@ -81,7 +81,7 @@ class LayerFeatures(
 
         Parameters
         ----------
-        X : anything the estimator takes, of n_samples rows
+        X : anything the estimator takes, of n_samples samples
         y : label histogram of shape (n_samples, n_classes), optional
             Anything the estimator takes. Not read where it is frozen.
         sample_weight : array-like of shape (n_samples,), optional

@@ -228,7 +228,7 @@ class _HistogramLoss(_MeanOverRows):
 
 
 class DirichletMultinomialLoss(_HistogramLoss):
-    """Negative log-likelihood of label histograms under Dirichlet distributions, in nats per row.
+    """Negative log-likelihood of histograms under Dirichlet distributions, in nats per sample.
 
     See P1 App. D.2. The multinomial coefficient is left out. In ensembles the likelihood is that of
     the mixture.

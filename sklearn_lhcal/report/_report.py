@@ -143,7 +143,7 @@ def report(
     title, model_name : str, optional
         What the page is called, and what it calls the model.
     sensitive : bool, default=False
-        Leaves the names of rows and files out of the page and of the data.
+        Leaves the names of samples and files out of the page and of the data.
     confidence_level : float, default=0.95
         Of all intervals.
     random_state : int, default=0

@@ -83,7 +83,7 @@ def reliability_curve(
     kind : "classwise", "disagreement", or a class, default="classwise"
         "classwise": the probabilities of all classes, pooled; each sample counts K times.
         "disagreement": the predicted probability that two raters of a sample give different labels;
-        rows with one rater are left out. A class: its name, or its column where names are no
+        samples with one rater are left out. A class: its name, or its column where names are no
         numbers.
     distance : None, "ordinal", "interval" or array-like of shape (n_classes, n_classes), optional
         How far classes are apart, as in `expected_squared_loss`. Disagreement is then the mean

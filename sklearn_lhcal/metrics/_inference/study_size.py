@@ -139,7 +139,7 @@ class StudySize(NamedTuple):
     n_blocks: int
 
     def half_width(self, n_rows: ArrayLike, n_raters: ArrayLike, per_row: ArrayLike) -> Floats:
-        """Half of the interval's width to expect from n rows, R readers and m readings a sample."""
+        """Half of the expected width of the interval: n samples, R readers, m labels a sample."""
         return _half_width(self, n_rows, n_raters, per_row)
 
 
