@@ -458,8 +458,8 @@ class RiskControlledDecision(_Guarantee):
         classes = labels.classes
         if self.method == "conformal" and self.target == "decided":
             raise ValueError(
-                "The mean cost of the decided rows may rise or fall with the threshold, which the "
-                'conformal method does not allow; use method="learn_then_test".'
+                "The mean cost of the decided samples may rise or fall with the threshold, which "
+                'the conformal method does not allow; use method="learn_then_test".'
             )
         given = self.cost_matrix
         if given is None:

@@ -166,7 +166,7 @@ class EpistemicGainDisplay(Display):
         """
         if gain is None or uncertainty is None:
             raise ValueError(
-                "gain and uncertainty must hold a number per row; one of them is None."
+                "gain and uncertainty must hold a number per sample; one of them is None."
             )
         how: dict = {"n_bins": n_bins, "strategy": strategy}
         how["confidence_level"] = confidence_level

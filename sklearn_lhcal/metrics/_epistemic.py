@@ -149,7 +149,7 @@ def check_gains(gain, uncertainty) -> tuple[Floats, Floats]:
     g = as_floats(gain, "gain")
     e = as_floats(uncertainty, "uncertainty")
     if g.ndim != 1 or not len(g):
-        raise ValueError(f"gain must have shape (n_samples,) with a row at least, got {g.shape}.")
+        raise ValueError(f"gain must have shape (n_samples,), not empty, got {g.shape}.")
     if e.shape != g.shape:
         raise ValueError(
             f"uncertainty must hold one estimate per sample, shape {g.shape}, got {e.shape}."

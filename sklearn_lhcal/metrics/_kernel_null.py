@@ -108,12 +108,12 @@ class NullCalibrationError(NamedTuple):
     estimate : float
         The kernel calibration error of the data.
     mean : float
-        Mean of the kernel error over the draws.
+        Mean of the kernel error over the replicates.
     quantiles : ndarray
-        Quantiles of the kernel error over the draws.
+        Quantiles of the kernel error over the replicates.
     p_value : float
-        Of the three statistics together: the share of draws in which one of them stands out as far,
-        the data counted as one draw. It is small where the predictions are not calibrated, and
+        Of the three statistics together: the share of replicates in which one of them stands out as
+        far, the data counted as one. It is small where the predictions are not calibrated, and
         about uniform where they are.
     bandwidth : float
         That of the kernel error; of several, the one at which the data stand out most.
@@ -158,7 +158,7 @@ def null_calibration_error(
 ) -> NullCalibrationError:
     """Test of calibration, and the level of `kernel_calibration_error` under perfect calibration.
 
-    Three statistics are computed of the data and of each draw:
+    Three statistics are computed from the data, and from replicates under calibration:
 
     - "sharpness", ``|Σ_i w_i ⟨log z_i, μ̂_i − z_i⟩|``, finds wrong temperatures. The sum is below
       0 where predictions are overconfident.
@@ -166,13 +166,13 @@ def null_calibration_error(
       ``V = Σ_i w_i² (diag z_i − z_i z_iᵀ)``, finds classes that are predicted too often.
     - "shape", the kernel error, finds anything else.
 
-    Each is measured in its standard deviations over the draws, and the largest of the three is
-    compared with the largest of each draw. For "top_label" there are two classes, the predicted one
-    and the rest.
+    Each is measured in its standard deviations over the replicates, and the largest of the three is
+    compared with the largest of each replicate. For "top_label" there are two classes, the
+    predicted one and the rest.
 
     Calibrated predictions are the mean of the true class probabilities, ``E[Q | z] = z``. But Q may
-    spread around z, and then the raters of a sample agree more than independent draws from z would.
-    So what is drawn depends on the samples:
+    vary around z, and then the raters of a sample agree more than independent labels from z would.
+    So a replicate depends on the samples:
 
     - samples with one rater: a label from z. This is exact.
     - samples with several: counts from a Dirichlet-multinomial with mean z. Its correlation of two
@@ -184,7 +184,7 @@ def null_calibration_error(
       there are no groups. The part of the residuals that belongs to a rater has a sign of its own.
       Calibrated then means for new raters: a panel may lean to one side by chance.
 
-    Kernels are computed once for all draws of a batch.
+    Kernels are computed once for all replicates of a batch.
 
     Parameters
     ----------
@@ -197,12 +197,12 @@ def null_calibration_error(
         group a sample, ``groups=np.arange(n)``, tests by signs without the Dirichlet-multinomial.
     bandwidth : None, float or "loo", default=None
         None: 0.02, 0.1 and 0.5, of which the one counts that stands out most, in the data and in
-        each draw. "cv" is refused. It depends on the labels and would have to be sought for every
-        draw.
+        each replicate. "cv" is refused: it depends on the labels and would have to be sought for
+        every replicate.
     n_draws : int, default=200
-        How often labels, or signs, are drawn.
+        Number of replicates.
     quantiles : array-like of float, default=(0.05, 0.5, 0.95)
-        Which quantiles of the draws to return.
+        Which quantiles of the replicates to return.
     random_state : int, RandomState instance or None, default=0
         Draws the labels or signs, and the samples for a bandwidth.
 

@@ -316,7 +316,7 @@ class _DecisionScorer(LabelHistogramScorer):
         if costs is None:
             raise ValueError(
                 "The scorer has no cost_matrix: give it to make_decision_scorer. Or switch on "
-                "scikit-learn's metadata routing and pass costs of each row, cost_matrix=…, to "
+                "scikit-learn's metadata routing and pass costs of each sample, cost_matrix=…, to "
                 "fit of the search, or in params of cross_validate."
             )
         if callable(costs):

@@ -254,7 +254,7 @@ class BallCarvingSplit(BaseEstimator):
             raise ValueError(
                 f"The {len(balls)} balls leave {len(train)} of {len(part)} samples for training "
                 f"and {len(test)} for testing; give a {better} radius than {self.radius!r}, or "
-                "more rows."
+                "more samples."
             )
         if y is not None:
             labels = read_labels(y).for_fit()

@@ -66,7 +66,7 @@ def as_arrays(X):
             row = int((~isfinite(X)).nonzero()[0, 0])
             raise ValueError(
                 f"X contains NaN or infinite values (first in sample {row}); drop or repair these "
-                "rows."
+                "samples."
             )
         if X.dtype == float64 and X.numel():
             _check_range(*X.detach().aminmax())

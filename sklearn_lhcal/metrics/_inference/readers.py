@@ -810,7 +810,7 @@ def alternative_annotator_test(
     raters = labels.raters[tested]
     if not len(tested):
         warnings.warn(
-            f"No rater has {max(least_rows, 2)} rows that another has rated too: nobody is tested.",
+            f"No rater has {max(least_rows, 2)} samples that another rated: nobody is tested.",
             UndefinedMetricWarning,
             stacklevel=2,
         )

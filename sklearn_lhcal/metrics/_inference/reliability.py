@@ -155,7 +155,7 @@ def _of_disagreement(
     if seen is None:
         raise ValueError(
             "No sample of y with a positive weight has two raters or more, so there is no "
-            "disagreement to show; for one label per row use ReliabilityDisplay, or another kind."
+            "disagreement to show; for single labels use ReliabilityDisplay, or another kind."
         )
     P = apart(rows, distance)
     largest = 1.0

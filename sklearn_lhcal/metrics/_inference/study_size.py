@@ -106,7 +106,7 @@ _HIGH = _DRAWS - 1 - _LOW
 class StudySize(NamedTuple):
     """What `study_size` returns: ``V(n, R, m) = rows/n + raters/R + ratings/(n·m)`` and pairs.
 
-    Metrics that compare two readings of a sample also have ``2·rater_pairs/(R(R − 1)) +
+    Metrics that compare two labels of a sample also have ``2·rater_pairs/(R(R − 1)) +
     2·reading_pairs/(n·m(m − 1))``.
 
     Attributes
@@ -120,7 +120,7 @@ class StudySize(NamedTuple):
     rows, raters, ratings : float
         The components of the variance, each for one unit.
     rater_pairs, reading_pairs : float
-        Those of pairs of raters, and of pairs of readings of a sample; 0 for other metrics.
+        Those of pairs of raters, and of pairs of labels of a sample; 0 for other metrics.
     confidence_level : float
     n_blocks : int
         Of the jackknife that is to be used.
@@ -159,17 +159,17 @@ def study_size(
     sample_weight: Weights = None,
     **options: Any,
 ) -> StudySize:
-    """Samples, readers and readings a sample that a study needs, from those of a pilot.
+    """Numbers of samples, readers and labels per sample that a study needs, from a pilot.
 
     The jackknives of `confidence_interval` give the variance components of the pilot. The variance
     of another design follows from ``V(n, R, m) = A/n + B/R + C/(nm)`` with n samples, R readers and
-    m readings a sample. Its interval has Satterthwaite's degrees of freedom.
+    m labels per sample. Its interval has Satterthwaite's degrees of freedom.
 
     Parameters
     ----------
     metric : callable
         As in `confidence_interval`; a mean over samples, such as accuracy or the expected squared
-        loss, disagreement or a kappa. For EL and CL the forecast is not good.
+        loss, disagreement or a kappa. The forecast is unreliable for EL and CL.
     y : Annotations of shape (n_samples, n_classes)
         The pilot.
     prediction : array-like of shape (n_samples, ...), Distribution or None
@@ -191,20 +191,20 @@ def study_size(
     ------
     ValueError
         As `confidence_interval`; a half-width that is not positive, a design with fewer than three
-        readers, of whom no interval for new ones follows, or with fewer readings a sample than the
-        metric needs.
+        readers, of whom no interval for new ones follows, or with fewer labels per sample than
+        the metric needs.
 
     Warns
     -----
     UserWarning
-        Fewer than five raters in the pilot; a pilot in which few samples speak, as with a class of
+        Fewer than five raters in the pilot; a pilot in which few samples count, as with a class of
         2%: then the range holds too rarely.
 
     Notes
     -----
     A pilot with few readers knows little of how much readers differ. `n_rows_range` says how much
     this leaves open. It is a generalised confidence interval (Weerahandi 1993): each jackknife's
-    variance is divided by draws of χ²/df, and the samples needed are computed for each draw.
+    variance is divided by values drawn from χ²/df, and the samples needed are computed for each.
     Samples and labels have the number of blocks less one as degrees of freedom. Raters have fewer
     than their effective number R less one, ``2/(2/(R − 1) + 1/R)``: what a reader adds to a metric
     is given an excess kurtosis of 1 (Box 1953). A normal effect and its square have it where the
@@ -213,12 +213,12 @@ def study_size(
     range is nominally 80%; the guide says what it holds in simulated pilots. From five readers it
     is mostly open above.
 
-    Disagreement and kappas compare pairs of readings. What is particular to a pair of readers falls
+    Disagreement and kappas compare pairs of labels. What is particular to a pair of readers falls
     as 1/R², and a jackknife counts it more than twice where readers are few. It comes from the
     metric of each pair of readers, fitted by an effect of either reader: what is left over is
     particular to the pair, less what the samples explain. That needs four readers; with three
     everything is taken to fall as 1/R, and the forecast for more readers is too wide. Of more than
-    12 readers those with the most readings speak.
+    12 readers those with the most labels are used.
 
     References
     ----------
@@ -255,7 +255,7 @@ def study_size(
     pairs = PairComponents()
     if statistic.compares_raters:
         if m.min() < 2:
-            raise ValueError("per_row must be at least 2: the metric compares readings of one row.")
+            raise ValueError("per_row must be at least 2: the metric compares labels of a sample.")
         pairs = pair_components(statistic, design.rows)
     known = _Pilot(*components, pairs.gamma, pairs.noise)
     # samples that contribute, and their mean number of readings
