@@ -198,7 +198,7 @@ def test_the_correlation_is_spearmans():
 @pytest.mark.parametrize(
     ("g", "e", "message"),
     [
-        ([], [], "a row at least"),
+        ([], [], "not empty"),
         ([[0.0]], [[0.1]], "gain must have shape"),
         ([0, 1], [0.1], "one estimate per sample"),
         ([0, 2], [0.1, 0.2], "between -1 and 1"),
