@@ -205,7 +205,7 @@ class AlphaCalibration(_TrainedCalibrator):
         if learnt["is_infinite_"] and self.penalty is None and not are_sharp:
             warnings.warn(
                 "Raters disagree as often as the class probabilities say, so α0 is infinite "
-                "(1e12): predictions have no spread. With penalty=5e-4, say, α0 is finite.",
+                "(1e12): predictions are point masses. A penalty, 5e-4 say, makes α0 finite.",
                 stacklevel=4,
             )
         return learnt

@@ -42,7 +42,7 @@ def tables_of(options: Namespace, read) -> dict[str, Table]:
         tables["costs"] = read(options.costs, "costs")
     if options.annotations:
         if tables["proba"].ids is None:
-            raise ValueError("--proba needs a column that names the cases; which, says --id.")
+            raise ValueError("--proba needs a column that names the cases; name it by --id.")
         of_labels = {"id_column": case, "as_text": [*text, *others]}
         tables["annotations"] = read(options.annotations, "annotations", **of_labels)
     elif options.finding or options.only:
@@ -196,7 +196,7 @@ def _by_case(table: Table, what: str, ids: NDArray):
         if len(table.values) != len(ids):
             raise ValueError(
                 f"--{what} has {len(table.values)} rows without ids, for {len(ids)} cases: add "
-                "a column of ids; which, says --id."
+                "a column of ids and name it by --id."
             )
     return table.values.set_axis(own, axis=0)
 

@@ -226,7 +226,7 @@ class MetricAccumulator:
         limits = metric.tags.limits
         if isinstance(limits, tuple) and is_near_end(estimate, self.n_rows, limits):
             warnings.warn(
-                "Few samples speak: use confidence_interval with all samples at once.",
+                "Too few samples differ from the others: use confidence_interval with all at once.",
                 stacklevel=2,
             )
         return interval_from(estimate, spread, confidence_level, mapped)

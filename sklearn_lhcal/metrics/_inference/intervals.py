@@ -358,7 +358,7 @@ def interval_at(
     confidence_level: float,
     scarce: ScarceEnds | None,
 ) -> ConfidenceInterval:
-    """The same of values that are known, with the ends where few samples speak."""
+    """The same of values that are known, with the ends where few samples differ."""
     spread = spread_of(found, design, second_order=statistic.second_order)
     ends = _ends(found.estimate, spread, confidence_level)
     alone = False

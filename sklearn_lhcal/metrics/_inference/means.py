@@ -129,7 +129,7 @@ def intervals_of_means(
 
 
 def joined(few: Floats | None, ends: Floats, raters: bool) -> Floats:
-    """The ends where few samples speak, if so; with Student's, as raters make samples dependent."""
+    """The ends where few samples differ, if so; and Student's, as raters make samples dependent."""
     if few is None:
         return ends
     if not raters:

@@ -47,7 +47,7 @@ ScarceEnds = tuple[float, float, bool]
 def scarce_ends(
     statistic: Statistic, raters: bool, level: float, few: int = FEW
 ) -> ScarceEnds | None:
-    """Ends where few samples speak, with a warning that counts them; None where many do.
+    """Ends where few samples differ from the others, with a warning that counts them; else None.
 
     `raters` says whether raters are random, who make samples depend on each other.
     """

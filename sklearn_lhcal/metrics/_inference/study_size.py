@@ -250,7 +250,7 @@ def study_size(
     design = statistic.design("random", n_blocks, check_random_state(random_state))
     panel = cast(Panel, design.panel)
     components = spread_of(statistic.replicates(design), design).components
-    # where few samples speak, a warning says so
+    # where few samples differ from the others, a warning says so
     scarce_ends(statistic, True, confidence_level)
     pairs = PairComponents()
     if statistic.compares_raters:
