@@ -3,9 +3,9 @@ Fourteen findings of a chest film
 =================================
 
 A model is worse than the raters' true frequencies for five of fourteen findings. Intervals of 95%
-for one finding each would name ten, but one such interval misses in most studies; simultaneous
-intervals hold for all findings together. The data are **simulated**: 600 films, three raters,
-prevalences from 1% to 30%, and a model that is overconfident.
+for one finding each would name ten, but in up to half of all studies at least one of fourteen such
+intervals misses; simultaneous intervals hold for all findings together. The data are **simulated**:
+600 films, three raters, prevalences from 1% to 30%, and a model that is overconfident.
 """
 
 # %%

@@ -3,8 +3,8 @@ A table of annotations and saved softmax outputs
 ================================================
 
 Calibration brings the error of the predicted disagreement from 0.159 to −0.017, which is not
-distinguishable from 0. You have two files: who called which image what, and what a network says of
-each image.
+distinguishable from 0. You have two files: the labels that raters gave, and what a network predicts
+for each image.
 """
 
 # %%
@@ -26,9 +26,9 @@ print(table.head(3), proba.head(3).round(2), sep="\n\n", end="\n\n")
 # %%
 # Calibrate and compare
 # ---------------------
-# `items=` puts the annotations into the order of the network's samples. Classes meet by name. The
-# network has not seen these images in training; half of them calibrate, the others test. Intervals
-# are for other images and other raters.
+# `items=` puts the annotations into the order of the network's samples. Classes are matched by name.
+# The network has not seen these images in training; half of them calibrate, the others test.
+# Intervals are for other images and other raters.
 from sklearn.model_selection import train_test_split
 
 from sklearn_lhcal.calibration import AlphaCalibration, StackedCalibration

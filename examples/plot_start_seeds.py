@@ -22,8 +22,8 @@ counts, proba = toxic_texts()
 # %%
 # Three predictions
 # -----------------
-# An `Ensemble` keeps the members, and calibration is of their mixture. Averaging first is simpler
-# and quicker, and forgets where members disagree.
+# An `Ensemble` keeps the members, and their mixture is calibrated. Averaging first is simpler and
+# quicker, but no longer shows where members disagree.
 from sklearn_lhcal import metrics
 from sklearn_lhcal.calibration import AlphaCalibration, StackedCalibration
 from sklearn_lhcal.distributions import Ensemble
