@@ -26,7 +26,7 @@ print(table.head(3), proba.head(3).round(2), sep="\n\n", end="\n\n")
 # %%
 # Calibrate and compare
 # ---------------------
-# `items=` puts the annotations into the order of the network's samples. Classes are matched by name.
+# `items=` sorts the annotations as the network's samples are; classes are matched by name.
 # The network has not seen these images in training; half of them calibrate, the others test.
 # Intervals are for other images and other raters.
 from sklearn.model_selection import train_test_split
