@@ -53,9 +53,7 @@ class Mixture(Distribution):
         if not (log_w < np.inf).all():
             raise ValueError("log_weights contains NaN or infinite weights.")
         if np.isneginf(log_w).all(axis=0).any():
-            raise ValueError(
-                "log_weights has -inf for all members of a sample; one must be finite."
-            )
+            raise ValueError("log_weights is -inf for all members of a sample; give one a weight.")
         kind = Ensemble if isinstance(parts, PointMass) else DirichletMixture
         return kind.__new__(kind)._with(parts, log_w)._named(parts.classes)
 
