@@ -160,7 +160,8 @@ def totals(name, counts, distribution, C, horizon):
             f"   best fixed number {fixed:.4f} [{low[0]:+.4f}, {high[0]:+.4f}]"
             f"   entropy {doubt:.4f} [{low[1]:+.4f}, {high[1]:+.4f}]"
         )
-    below = (display.difference_interval[1:, :, 1] < 0).sum(axis=1)
+    # but for rounding where labels are free
+    below = (display.difference_interval[1:, :, 1] < -1e-12).sum(axis=1)
     lowest = display.difference_interval[1:, :, 1].min()
     print(
         f"  significantly cheaper than stopping at {len(display.prices)} prices: fixed {below[0]}, "
