@@ -96,7 +96,7 @@ def test_bad_options(name, bad):
 
 def test_nobody_with_enough_rows():
     y = Annotations.from_matrix([["a", "b"]] * 10)
-    with pytest.warns(UndefinedMetricWarning, match="No rater has 30 rows"):
+    with pytest.warns(UndefinedMetricWarning, match="No rater has 30 samples"):
         found = alternative_annotator_test(y, ["a"] * 10)
     assert np.isnan(found.winning_rate)
     assert not found.passed

@@ -103,13 +103,17 @@ def test_correlation_follows_from_the_loss_of_the_mean_judge(rng, distance):
     assert -1 <= found.low < found.estimate < found.high <= 1
 
 
+# two that say the same here may differ elsewhere
+@pytest.mark.filterwarnings("ignore:Few samples differ in their terms")
 def test_copies_err_together_and_judges_without_errors_have_none(rng):
     said, one, _ = study(rng)
     y = Annotations.from_matrix(said, classes=[0, 1, 2])
     right = np.eye(3)[said].mean(axis=1)
     table = compared(y, {"one": one, "copy": one.copy(), "right": right})
     assert_allclose(table.correlations["one", "copy"][:3], 1, rtol=1e-12)
-    assert_allclose(table.differences["one", "copy"], 0, atol=1e-12)
+    apart = table.differences["one", "copy"]
+    assert apart.estimate == 0
+    assert -0.05 < apart.low < 0 < apart.high < 0.05
     # bias-corrected, the loss of the class frequencies is below 0
     assert np.isnan(table.correlations["one", "right"].estimate)
 

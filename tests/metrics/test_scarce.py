@@ -233,7 +233,7 @@ def test_few_large_groups_are_warned_of():
 def test_batches_say_that_few_samples_speak():
     y, z = good_model(100, 2)
     seen = MetricAccumulator(expected_accuracy).update(y, z)
-    with pytest.warns(UserWarning, match="use confidence_interval with all samples at once"):
+    with pytest.warns(UserWarning, match="use confidence_interval with all at once"):
         seen.result()
 
 
