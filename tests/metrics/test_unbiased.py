@@ -413,3 +413,16 @@ def test_loss_after_one_label_of_a_dirichlet_has_the_closed_form(total):
     )
     after = metrics.posterior_epistemic_loss(counts, Dirichlet.from_mean(z, total))
     assert after == pytest.approx(closed, **EXACT)
+
+
+def test_of_a_fixed_panel_the_epistemic_loss_is_too_small_by_how_much_raters_differ():
+    """``EL_panel − E[estimate] = Σ_k Var_r(q_rk)/(R − 1)``, over all labels of three raters."""
+    q = np.array([0.2, 0.5, 0.9])
+    z = np.array([[0.7, 0.3]])
+    expected = 0.0
+    for said in product((0, 1), repeat=3):
+        p = np.prod(np.where(said, q, 1 - q))
+        counts = [[3 - sum(said), sum(said)]]
+        expected += p * metrics.epistemic_loss(counts, z)
+    panel = 2 * (q.mean() - z[0, 1]) ** 2
+    assert panel - expected == pytest.approx(2 * q.var() / 2, rel=1e-10)
