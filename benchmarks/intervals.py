@@ -40,10 +40,11 @@ judge labels all. Two classes; true log-odds u are N(−0.5, 1.5²), N(−5, 1.5
 rare. The judge sees v = 1.2 (u + N(0, 0.7²)): its probability is σ(v), its label the likelier
 class. The evaluated model says σ(1.3 (u + N(0, 1))). "Five readers" read all 200 samples, with
 thresholds N(0, 0.5²) of log-odds; intervals are for new readers. "Patients" have four samples each,
-whose u share half of its variance. Coverage is of the value of 2,000,000 samples with readers of
-their own. Beside it: how many standard errors (of the mean of the draws) the estimate is off; the
-variance of people alone over that of the estimate, both over draws; the median of effective rows
-over 200; the share of draws with a warning. The table is written to ``results/coverage/proxy.csv``.
+whose u share half of its variance. The "better judge" errs by N(0, 0.5²). Coverage is of the value
+of 2,000,000 samples with readers of their own. Beside it: how many standard errors (of the mean of
+the draws) the estimate is off; the variance of people alone over that of the estimate, both over
+draws; the median of effective rows over 200; the share of draws with a warning. The table is
+written to ``results/coverage/proxy.csv``.
 
 "subgroups": size, power and coverage of `subgroup_audit`; designs are in
 ``lib/subgroup_designs.py``.
@@ -755,6 +756,7 @@ PROXIES = [
     ("disagreement", 2, "probabilities", ""),
     ("disagreement", 5, "probabilities", ""),
     ("disagreement", 20, "probabilities", ""),
+    ("disagreement", 20, "probabilities", "better judge"),
     (LOSS, 1, "probabilities", ""),
     ("epistemic loss", 3, "probabilities", ""),
     (RATE, 5, "probabilities", "five readers"),
@@ -783,7 +785,8 @@ def judged(n: int, design: str, rng):
     if design == "patients":
         u = 1.5 * (np.repeat(rng.normal(size=n // 4), 4) + rng.normal(size=n)) / np.sqrt(2)
     u += -5 if design == "rare" else -0.5
-    return u, 1.2 * (u + 0.7 * rng.normal(size=n)), 1.3 * (u + rng.normal(size=n))
+    error = 0.5 if design == "better judge" else 0.7
+    return u, 1.2 * (u + error * rng.normal(size=n)), 1.3 * (u + rng.normal(size=n))
 
 
 def by_people(u, m: int, design: str, rng):
