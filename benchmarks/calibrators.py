@@ -4,6 +4,7 @@ samples.
     python benchmarks/calibrators.py likelihood [--draws 5] [--cifar10h FILE.npz]
     python benchmarks/calibrators.py seeds [--draws 10]
     python benchmarks/calibrators.py rows [--draws 20]
+    python benchmarks/calibrators.py around [--draws 10]
     python benchmarks/calibrators.py subgroups|mended [--draws 30]
 
 "likelihood": data sets by raters per calibration sample. Epistemic loss after one label (smaller is
@@ -28,6 +29,11 @@ calibrated: the samples at which the upper end of its interval is below 0.1 in t
 a calibrator: the samples with which it lowered its loss on 5,000 other samples, in 19 of 20 draws
 or more; "-" says that it did not for any number of samples up to 2,000.
 
+"around": what `AlphaCalibration` is fitted around: a classifier as it is, a temperature, or the
+stacked calibrator. The eight problems with several labels of ``maps.py --votes``, 100 and 500
+calibration samples, splits from the hundredth on. Printed: the disagreement loss around the stacked
+calibrator minus that around each of the others, on test samples, with standard errors.
+
 "subgroups" and "mended": whether calibration of each subgroup mends what an audit finds; designs
 are in ``lib/subgroup_maps.py``.
 """
@@ -40,6 +46,7 @@ from pathlib import Path
 
 import numpy as np
 from lib import subgroup_maps
+from maps import VOTES, voted
 from scipy import stats
 from sklearn.datasets import load_breast_cancer, load_digits, load_wine
 from sklearn.decomposition import PCA
@@ -53,7 +60,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils import resample
 
-from sklearn_lhcal.calibration import AlphaCalibration, TemperatureScaling
+from sklearn_lhcal.calibration import AlphaCalibration, StackedCalibration, TemperatureScaling
 from sklearn_lhcal.datasets import load_mixed_digits, make_label_histograms
 from sklearn_lhcal.distributions import Dirichlet, Ensemble, PointMass, predict_dist
 from sklearn_lhcal.metrics import (
@@ -325,10 +332,38 @@ def rows(draws: int, cifar10h: Path | None) -> None:
         print(f"alpha                            {m} raters: {found}", flush=True)
 
 
+def around(draws: int, _) -> None:
+    # Of infinite α0, and of labels to which a classifier gives no probability.
+    warnings.simplefilter("ignore", UserWarning)
+    inner = ("proba", TemperatureScaling("proba"), StackedCalibration("proba"))
+    print("problem,samples,minus classifier as it is,minus temperature")
+    for name in VOTES:
+        for n in (100, 500):
+            losses = []
+            for seed in range(100, 100 + draws):
+                proba, counts = voted(name, seed)
+                order = np.random.default_rng(seed).permutation(len(proba))
+                fit, test = order[:n], order[n:][:3000]
+                if len(test) < 100:
+                    break
+                dists = [
+                    AlphaCalibration(one).fit(proba[fit], counts[fit]).predict_dist(proba[test])
+                    for one in inner
+                ]
+                losses.append([disagreement_squared_loss(counts[test], dist) for dist in dists])
+            if losses:
+                *others, stack = np.transpose(losses)
+                found = [stack - other for other in others]
+                cells = [f"{d.mean():+.4f} ± {d.std(ddof=1) / np.sqrt(draws):.4f}" for d in found]
+                line = ",".join([f'"{name}"', str(n), *cells])
+                print(line.replace("-0", "−0"), flush=True)
+
+
 STUDIES = {
     "likelihood": (likelihood, 5),
     "seeds": (seeds, 10),
     "rows": (rows, 20),
+    "around": (around, 10),
     "subgroups": (subgroup_maps.subgroups, 30),
     "mended": (subgroup_maps.mended, 30),
 }
