@@ -7,10 +7,9 @@ correlation .5 between findings, but the reading of the five readers. Prevalence
 own. "100 groups of 4": samples of a group share what the model knows and .7 of the rest. "5
 readers": all read all samples, and readers are random. The truth is that of 400 000 samples. To be
 reached, written down before any draw: .93 to .97 together; of groups and readers with prevalences
-.01 to .3, which were added later, .90. After
-1,000 draws L of 400 samples with prevalence .3 had .926. Written down before more draws: 3,000 new
-ones are to reach .93 alone; as a check accuracy there and L of prevalences .01 to .3 get as many.
-The table has all 4,000.
+.01 to .3, which were added later, .90. After 1,000 draws L of 400 samples with prevalence .3 had
+.926. Written down before more draws: 3,000 new ones are to reach .93 alone; as a check accuracy
+there and L of prevalences .01 to .3 get as many. The table has all 4,000.
 """
 
 import csv
