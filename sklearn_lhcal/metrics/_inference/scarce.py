@@ -33,9 +33,9 @@ _TOO_SMALL = "the standard error may be too small"
 # of how far a term may lie from the median: one label of five does
 _DIFFERS = 0.1
 # evaluated of samples, times their classes
-_TERMS = 2 * 10**7
+_TERMS = 2 * 10**6
 # samples whose labels are replayed, times pairs of classes
-_REPLAYED = 5000
+_REPLAYED = 2000
 # of log r
 _FARTHEST = 40.0
 
@@ -128,18 +128,17 @@ def possible_terms(values: Callable, rows: Rows, least_raters: int = 1) -> tuple
     # whatever the order of the samples
     surer = np.argsort((rows.z**2).sum(axis=1), kind="stable")
     at = np.sort(surer[:: 1 + n * K * K // most])
-    part = rows.take(at)
+    # pairs of raters at least, as some metrics ask for
+    said = np.eye(K, dtype=np.int64)
+    said = (max(least_raters, 2) - 1) * said[first] + said[last]
+    each = np.repeat(at, len(said))
+    part = rows.take(each)
+    labels = Labels(np.tile(said, (len(at), 1)), rows.classes, graded=rows.labels.graded)
+    X = values(Rows(labels, part.prediction, part.w, part.groups), each)
+    X = X.reshape(len(at), len(said), *X.shape[1:]).swapaxes(0, 1)
     # where the prediction is a table of costs, expensive classes count more
-    p = np.abs(part.z)
-    X = []
-    for k, m in zip(first, last, strict=True):
-        # pairs of raters, as some metrics ask for
-        counts = np.zeros((len(at), K), dtype=np.int64)
-        counts[:, k] = max(least_raters, 2) - 1
-        counts[:, m] += 1
-        labels = Labels(counts, rows.classes, graded=rows.labels.graded)
-        X.append(values(Rows(labels, part.prediction, part.w, part.groups), at))
-    return np.array(X), p[:, first] * p[:, last] if least_raters > 1 else p
+    p = np.abs(rows.z[at])
+    return X, p[:, first] * p[:, last] if least_raters > 1 else p
 
 
 def ends_of_few(
