@@ -632,7 +632,11 @@ def rejects(p_value):
 
 
 def calibration_test(design, level: float):
-    return rejects(lambda rng: (null_calibration_error(*design(rng)[:2]).p_value, level))
+    def p_value(rng):
+        y, z = design(rng)[:2]
+        return null_calibration_error(y, z, random_state=int(rng.integers(2**31))).p_value, level
+
+    return rejects(p_value)
 
 
 def refused(metric, y) -> float:

@@ -83,10 +83,8 @@ def _biases(rows: Rows) -> tuple[csr_matrix, Floats]:
     sigma2 = ((sums**2).sum() - squares.sum()) / (n_r * (n_r - 1.0)).sum()
     sigma2 = min(max(sigma2, 0.0), tau2)
     seen = np.maximum(n_r, 1)
-    if sigma2 == 0:
-        shrink = np.zeros(R)
-    else:
-        shrink = np.sqrt(sigma2 / (sigma2 + (tau2 - sigma2) / seen))
+    # 0 where all residuals are 0
+    shrink = np.sqrt(sigma2 / np.maximum(sigma2 + (tau2 - sigma2) / seen, 1e-300))
     means = csr_matrix((1 / rows.n[labels.row], labels.rater, labels.indptr), shape=(n, R))
     return means, (shrink / seen)[:, None] * sums
 
@@ -96,6 +94,8 @@ _MOST_ALIKE = 1 - 1e-6  # ρ: raters of a sample who all but always agree
 # bandwidths of the kernel statistic where none is given
 _BANDWIDTHS = (0.02, 0.1, 0.5)
 _STATISTICS = ("sharpness", "class frequencies", "shape")
+# What the first counts: no statistic then finds much more by itself than the three together.
+_OF_SHARPNESS = 0.9
 # differences that are none, in standard deviations
 _ROUNDING = 1e-9
 
@@ -167,8 +167,9 @@ def null_calibration_error(
     - "shape", the kernel error, finds anything else.
 
     Each is measured in its standard deviations over the replicates, and the largest of the three is
-    compared with the largest of each replicate. For "top_label" there are two classes, the
-    predicted one and the rest.
+    compared with the largest of each replicate; sharpness counts nine tenths, as it looks in one
+    direction and the others in many. For "top_label" there are two classes, the predicted one and
+    the rest.
 
     Calibrated predictions are the mean of the true class probabilities, ``E[Q | z] = z``. But Q may
     vary around z, and then the raters of a sample agree more than independent labels from z would.
@@ -261,22 +262,23 @@ def null_calibration_error(
 
     drawn = [statistics(mu) for mu in in_batches(draw, rows.z.size, n_draws, generator)]
     T = np.concatenate([statistics(one_version(rows)), *drawn], axis=1)
-    spreads = _in_spreads(np.abs(T[0])), _in_spreads(T[1]), _in_spreads(T[2:])
-    best = 2 + int(spreads[2][:, 0].argmax())
+    E = T[2:]
+    errors = _in_spreads(E)
+    best = int(errors[:, 0].argmax())
     # the kernel error counts at the bandwidth where it stands out most, in each draw anew
-    each = np.array([*spreads[:2], _in_spreads(spreads[2].max(axis=0))])
+    each = _in_spreads(np.array([np.abs(T[0]), T[1], errors.max(axis=0)]))
+    each[0] *= _OF_SHARPNESS
     lean = "overconfident" if T[0, 0] < 0 else "underconfident"
     words = lean, lean if kind == "top_label" else "class frequencies"
-    p_values = dict(zip(_STATISTICS, map(_share_as_large, each), strict=True))
-    anything_else = p_values["shape"] < min(list(p_values.values())[:2])
+    p_values = [_share_as_large(t) for t in each]
     return NullCalibrationError(
-        float(T[best, 0]),
-        float(T[best, 1:].mean()),
-        np.quantile(T[best, 1:], levels),
+        float(E[best, 0]),
+        float(E[best, 1:].mean()),
+        np.quantile(E[best, 1:], levels),
         _share_as_large(each.max(axis=0)),
-        hs[best - 2],
-        p_values,
-        "shape" if anything_else else words[each[:2, 0].argmax()],
+        hs[best],
+        dict(zip(_STATISTICS, p_values, strict=True)),
+        "shape" if p_values[2] < min(p_values[:2]) else words[each[:2, 0].argmax()],
     )
 
 
@@ -333,10 +335,7 @@ def correlation(rows: Rows) -> float:
 
     Of the samples with two raters or more; 0 where there are none.
     """
-    several = np.flatnonzero(rows.n > 1)
-    if not len(several):
-        return 0.0
-    rows = rows.take(several)
+    rows = rows.take(np.flatnonzero(rows.n > 1))
     mu, z, n = rows.mu, rows.z, rows.n
     el = ((mu - z) ** 2).sum(axis=1) - (mu * (1 - mu)).sum(axis=1) / (n - 1)
     spread = rows.weight @ (1 - (z * z).sum(axis=1))
