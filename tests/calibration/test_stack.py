@@ -83,16 +83,36 @@ def shifted(n, bias, seed=0):
 
 @pytest.mark.parametrize("floor", ["uniform", "prior", None])
 def test_it_is_the_mixture_of_the_public_maps(data, floor):
-    stack = StackedCalibration("proba", floor=floor).fit(data.prediction, data.counts)
+    """With so many labels a sample that chance explains nothing of the temperature."""
+    counts = data.counts * 10**12
+    stack = StackedCalibration("proba", floor=floor).fit(data.prediction, counts)
     z = 0
     for w, (name, part) in zip(stack.weights_, PARTS.items(), strict=True):
-        alone = part("proba", floor=floor).fit(data.prediction, data.counts)
+        alone = part("proba", floor=floor).fit(data.prediction, counts)
         z = z + w * alone.predict_proba(data.prediction)
         for attribute, value in stack.parameters_[name].items():
             if name != "frequencies" or not attribute.startswith("floor"):
                 assert_allclose(value, vars(alone)[attribute], atol=1e-10)
     assert_allclose(stack.predict_proba(data.prediction), z, atol=1e-12)
     assert stack.weights_.sum() == pytest.approx(1)
+
+
+def test_its_temperature_is_shrunk_towards_1():
+    """log T ← (1 − 1/(h log²T))₊ log T, with h = Σ var_z(log p)/T²; 1 where chance explains it."""
+    rng = np.random.default_rng(0)
+    for T, n in ((1.3, 400), (1.0, 100)):
+        z = rng.dirichlet(np.ones(3), n)
+        y = rng.multinomial(1, z)
+        p = z**T / (z**T).sum(axis=1, keepdims=True)
+        alone = TemperatureScaling("proba").fit(p, y).temperature_
+        q = p ** (1 / alone) / (p ** (1 / alone)).sum(axis=1, keepdims=True)
+        u = np.log(p) / alone
+        h = ((q * u**2).sum(axis=1) - (q * u).sum(axis=1) ** 2).sum()
+        expected = max(1 - 1 / (h * np.log(alone) ** 2), 0) * np.log(alone)
+        stack = StackedCalibration("proba", floor=None).fit(p, y)
+        found = np.log(stack.parameters_["temperature"]["temperature_"])
+        assert_allclose(found, expected, atol=1e-6)
+        assert (found == 0) == (T == 1)
 
 
 def test_the_temperature_is_preferred_unless_another_map_is_better():

@@ -514,9 +514,11 @@ class StackedCalibration(Scaling):
     the same in every sample, `BiasCorrectedTemperatureScaling`, `VectorScaling` and, up to 21
     classes, `MatrixScaling`. Each scaling has uniform mixing. The weights minimise the log loss of
     predictions for samples that the scalings were not fitted on, a convex problem. A prior of a
-    twentieth of a sample favours the temperature where the others are no better. Three classes or
-    more that are said to have an order, by an ordered Categorical or ``classes=[…]``, also have the
-    cumulative form of `OrdinalScaling`; numbers alone may be names, and have not.
+    twentieth of a sample favours the temperature where the others are no better. The temperature is
+    shrunk towards 1, ``log T ← (1 − 1/(h log²T))₊ log T`` with 1/h the variance of log T: few
+    labels leave a model as it is that needs no temperature. Three classes or more that are said to
+    have an order, by an ordered Categorical or ``classes=[…]``, also have the cumulative form of
+    `OrdinalScaling`; numbers alone may be names, and have not.
 
     Samples are dealt to the folds by their labels and predictions, so that their order does not
     matter. Around an ensemble each member is stacked. Weights count samples, but a sample is in one
@@ -568,6 +570,7 @@ class StackedCalibration(Scaling):
     References
     ----------
     Wolpert (1992), Stacked generalization. Van der Laan, Polley and Hubbard (2007), Super learner.
+    James and Stein (1961), Estimation with quadratic loss.
 
     Examples
     --------
@@ -593,5 +596,4 @@ class StackedCalibration(Scaling):
         self.inner_cv = inner_cv
 
     def _fitted(self, rows):
-        stack, _ = fit_stack(rows, self.floor, self.inner_cv, self.verbose)
-        return stack
+        return fit_stack(rows, self.floor, self.inner_cv, self.verbose)[0]

@@ -12,7 +12,8 @@ the transform's parameters, with mixing also η, J = ∂u'/∂x as in `maps`. Th
 The weight e of π has the prior −0.1 (log e + log(1−e)), in nats of one sample.
 
 1. The temperature, n F(β) + ½ (log β)² with β = 1/T, is least at β. The search begins at the best
-   of a grid.
+   of a grid. A stacked calibrator shrinks it towards 1: log β ← (1 − 1/(h log²β))₊ log β. Here h is
+   the curvature of F in log β times the number of labels (James and Stein 1961, positive part).
 2. For each strength (s_d, s_b) the other parameters are shrunk towards c, those of u' = βu: scales
    with the standard deviation s = β s_d, biases with s = s_b. With d = 1/s²
 
@@ -260,6 +261,15 @@ def fit_temperature(
     start = _best_of_grid(family, rows, floor_proba)
     found = fit(loss, shrunk(loss, 1.0, np.inf, np.inf), start)
     return _fitted_map(loss, found.x, found.converged)
+
+
+def toward_one(temperature: FittedMap, rows: CalibrationRows) -> FittedMap:
+    """The temperature shrunk towards 1, by as much as chance explains of it."""
+    x = temperature.x
+    loss = LogLoss(temperature.family, rows, temperature.floor_proba)
+    found: Any = loss.information(_at_temperature(loss.family, temperature))
+    h = rows.weight @ row_sum(rows.counts) * found.H[0, 0]
+    return temperature._replace(x=x - x / np.maximum(h * x**2, 1))
 
 
 def constant(rows: CalibrationRows, floor_proba: Floats | None) -> FittedMap:

@@ -16,7 +16,7 @@ from ..._utils.arrays import Floats, Indices
 from ..._utils.progress import Progress
 from ...distributions import Distribution
 from .._rows import CalibrationRows
-from .fit import constant, fit_shrunk, fit_temperature, floor_probabilities
+from .fit import constant, fit_shrunk, fit_temperature, floor_probabilities, toward_one
 from .maps import (
     AfterTemperature,
     BiasCorrectedMap,
@@ -156,7 +156,7 @@ def _fitted_maps(rows: CalibrationRows, floor: str | None) -> dict[str, Member]:
     temperature = fit_temperature(rows, floor_proba)
     # best where predictions say nothing
     maps: dict[str, Member] = {
-        "temperature": temperature,
+        "temperature": toward_one(temperature, rows),
         "frequencies": constant(rows, floor_proba),
         "bias_corrected": fit_shrunk(BiasCorrectedMap(K), rows, temperature),
         "vector": fit_shrunk(VectorMap(K), rows, temperature),
