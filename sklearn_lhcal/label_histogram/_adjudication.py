@@ -51,7 +51,7 @@ class AdjudicationTest(NamedTuple):
 
     def __str__(self) -> str:
         # below, rounding decides
-        p = f"= {self.p_value:.2g}" if self.p_value >= 1e-10 else "< 1e-10"
+        p = "< 1e-10" if self.p_value < 1e-10 else f"= {self.p_value:.2g}"
         return f"H0: {self.hypothesis}; p {p}"
 
 

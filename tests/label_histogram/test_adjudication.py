@@ -90,7 +90,9 @@ def test_numbers_at_random_raise_no_alarm(ordered):
 
 def test_as_many_ratings_everywhere_say_nothing():
     assert np.isnan(adjudication_test(Annotations.from_matrix(ratings())).p_value)
-    assert np.isnan(adjudication_test([[1, 0], [0, 1]]).p_value)
+    untested = adjudication_test([[1, 0], [0, 1]])
+    assert np.isnan(untested.p_value)
+    assert str(untested).endswith("p = nan")
 
 
 def test_rows_of_one_rating_say_nothing():
