@@ -432,8 +432,8 @@ def expected_cost(
     >>> proba = np.array([[0.9, 0.1], [0.6, 0.4], [0.2, 0.8]])
     >>> model = DecisionCalibration("proba", [[0, 1], [4, 0]], criterion="nll")
     >>> model = model.fit(proba, [[9, 1], [6, 4], [2, 8]])
-    >>> expected_cost(model, proba[:1]).round(1)
-    array([[0.7, 0.8]])
+    >>> expected_cost(model, proba[:1]).round(2)
+    array([[0.77, 0.81]])
     """
     return _call_inner(estimator, X, cost_matrix, "expected_cost")
 
