@@ -264,7 +264,7 @@ def null_calibration_error(
     T = np.concatenate([statistics(one_version(rows)), *drawn], axis=1)
     E = T[2:]
     errors = _in_spreads(E)
-    best = int(errors[:, 0].argmax())
+    best = errors[:, 0].argmax()
     # the kernel error counts at the bandwidth where it stands out most, in each draw anew
     each = _in_spreads(np.array([np.abs(T[0]), T[1], errors.max(axis=0)]))
     each[0] *= _OF_SHARPNESS

@@ -115,6 +115,16 @@ def test_its_temperature_is_shrunk_towards_1():
         assert (found == 0) == (T == 1)
 
 
+def test_known_probabilities_shrink_no_temperature():
+    """They have no chance in them, so the temperature is that of the public class."""
+    Q = np.random.default_rng(0).dirichlet(2 * np.ones(3), 60)
+    p = Q**1.4 / (Q**1.4).sum(axis=1, keepdims=True)
+    y = KnownProbabilities(Q)
+    alone = TemperatureScaling("proba").fit(p, y).temperature_
+    stack = StackedCalibration("proba", floor=None).fit(p, y)
+    assert_allclose(stack.parameters_["temperature"]["temperature_"], alone, atol=1e-10)
+
+
 def test_the_temperature_is_preferred_unless_another_map_is_better():
     u, y = shifted(1000, [0, 0, 0])
     assert StackedCalibration("logits").fit(u, y).weights_[0] > 0.5

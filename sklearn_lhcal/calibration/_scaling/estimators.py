@@ -515,10 +515,11 @@ class StackedCalibration(Scaling):
     classes, `MatrixScaling`. Each scaling has uniform mixing. The weights minimise the log loss of
     predictions for samples that the scalings were not fitted on, a convex problem. A prior of a
     twentieth of a sample favours the temperature where the others are no better. The temperature is
-    shrunk towards 1, ``log T ← (1 − 1/(h log²T))₊ log T`` with 1/h the variance of log T: few
-    labels leave a model as it is that needs no temperature. Three classes or more that are said to
-    have an order, by an ordered Categorical or ``classes=[…]``, also have the cumulative form of
-    `OrdinalScaling`; numbers alone may be names, and have not.
+    shrunk towards 1, ``log T ← (1 − 1/(h log²T))₊ log T`` with 1/h about the variance of log T: few
+    labels leave a model as it is that needs no temperature. Known probabilities shrink nothing.
+    Three classes or more that are said to have an order, by an ordered Categorical or
+    ``classes=[…]``, also have the cumulative form of `OrdinalScaling`; numbers alone may be names,
+    and have not.
 
     Samples are dealt to the folds by their labels and predictions, so that their order does not
     matter. Around an ensemble each member is stacked. Weights count samples, but a sample is in one

@@ -13,7 +13,7 @@ The weight e of π has the prior −0.1 (log e + log(1−e)), in nats of one sam
 
 1. The temperature, n F(β) + ½ (log β)² with β = 1/T, is least at β. The search begins at the best
    of a grid. A stacked calibrator shrinks it towards 1: log β ← (1 − 1/(h log²β))₊ log β. Here h is
-   the curvature of F in log β times the number of labels (James and Stein 1961, positive part).
+   the information about log β times the number of labels (James and Stein 1961, positive part).
 2. For each strength (s_d, s_b) the other parameters are shrunk towards c, those of u' = βu: scales
    with the standard deviation s = β s_d, biases with s = s_b. With d = 1/s²
 
@@ -264,7 +264,12 @@ def fit_temperature(
 
 
 def toward_one(temperature: FittedMap, rows: CalibrationRows) -> FittedMap:
-    """The temperature shrunk towards 1, by as much as chance explains of it."""
+    """The temperature shrunk towards 1, by as much as chance explains of it.
+
+    That is nothing where class probabilities are known.
+    """
+    if rows.known:
+        return temperature
     x = temperature.x
     loss = LogLoss(temperature.family, rows, temperature.floor_proba)
     found: Any = loss.information(_at_temperature(loss.family, temperature))
