@@ -30,6 +30,7 @@ from ._alpha_line import (
 )
 from ._base import Calibrated, Cv, _TrainedCalibrator
 from ._rows import CalibrationRows
+from ._scaling.estimators import StackedCalibration
 
 _LIKELIHOODS = {
     "dirichlet_multinomial": (dirichlet_multinomial, 5e-3),
@@ -52,8 +53,8 @@ class AlphaCalibration(_TrainedCalibrator):
     Parameters
     ----------
     estimator : classifier, default=None
-        As in `TemperatureScaling`; best a `StackedCalibration`, so that z is calibrated first. The
-        loss of the predicted disagreement was then smaller than around a temperature.
+        As in `TemperatureScaling`, but None is `StackedCalibration()`: z is best calibrated first.
+        The loss of the predicted disagreement was then smaller than around a temperature.
     features : None, "logits", layer name, callable or transformer, default=None
         h. None: log(1−Σz²) and the entropy of z, which do not depend on the order of the classes.
         "logits": the log-probabilities. Any other word names a layer of the torch network at the
@@ -155,28 +156,31 @@ class AlphaCalibration(_TrainedCalibrator):
         self.hidden_layer_sizes = hidden_layer_sizes
         self.fallback = fallback
 
+    def _inside(self):
+        return StackedCalibration() if self.estimator is None else self.estimator
+
     def _check(self, one_model):
         super()._check(one_model)
-        if self._names_a_layer() and not one_model:
+        is_named = isinstance(self.features, str)
+        if is_named and self.features != "logits" and not one_model:
             raise ValueError(
                 f"features={self.features!r} names a layer of one network, but each fold trains "
                 "its own network, and their hidden units do not correspond; use "
                 'FrozenEstimator(net), or cv="holdout".'
             )
-        known = self.features is None or isinstance(self.features, str) or callable(self.features)
+        known = self.features is None or is_named or callable(self.features)
         if not known and not hasattr(self.features, "transform"):
             raise ValueError(
                 'features must be None, "logits", a layer name, a callable or a transformer, got '
                 f"{self.features!r}."
             )
 
-    def _names_a_layer(self):
-        return isinstance(self.features, str) and self.features != "logits"
-
     def _fit_map(self, rows):
-        learnt = {"feature_map_": self._fitted_features(rows)}
-        h, mean, scale = standardised(_features(rows, learnt["feature_map_"]))
-        learnt |= {"feature_mean_": mean, "feature_scale_": scale}
+        feature_map = self.features
+        if hasattr(feature_map, "transform"):
+            feature_map = clone(feature_map).fit(rows.X)
+        h, mean, scale = standardised(_features(rows, feature_map))
+        learnt = {"feature_map_": feature_map, "feature_mean_": mean, "feature_scale_": scale}
         several = self._informative(rows)
         if not several.any():
             learnt |= _stored(Concentration.constant(0.0, h.shape[-1]))
@@ -192,16 +196,15 @@ class AlphaCalibration(_TrainedCalibrator):
         are_sharp = check_means(rows.take(several))
         # single labels add penalty alone
         kept = rows.weight > 0 if self.likelihood == "paper" else several
-        if not kept.all():
-            rows = rows.take(kept)
-            h = h[kept]
+        rows = rows.take(kept)
+        h = h[kept]
         fit = self._chosen(rows, h)
         learnt |= _stored(fit)
         if self._is_one_of_several:
             objective = self._objective(0.0)
             lines = (fit._replace(intercept=c) for c in GRID.tolist())
-            losses = [objective.total(rows, line.log_total(h)) for line in lines]
-            return learnt | {"losses_": np.array(losses)}
+            losses = np.array([objective.total(rows, line.log_total(h)) for line in lines])
+            return learnt | {"losses_": losses}
         if learnt["is_infinite_"] and self.penalty is None and not are_sharp:
             warnings.warn(
                 "Raters disagree as often as the class probabilities say, so α0 is infinite "
@@ -209,12 +212,6 @@ class AlphaCalibration(_TrainedCalibrator):
                 stacklevel=4,
             )
         return learnt
-
-    def _fitted_features(self, rows):
-        """What makes the features, itself fitted where it is a transformer."""
-        if hasattr(self.features, "transform"):
-            return clone(self.features).fit(rows.X)
-        return self.features
 
     def _informative(self, rows) -> Mask:
         """Samples with two labels or more, and a positive weight."""

@@ -186,6 +186,10 @@ class _BaseCalibrator(_Wrapper):
         self.random_state = random_state
         self.verbose = verbose
 
+    def _inside(self):
+        """What is calibrated: a classifier, another calibrator or what stands for one."""
+        return self.estimator
+
     def _wrapped(self):
         return _chain(self, cloned=False)[1]
 
@@ -321,11 +325,11 @@ class _BaseCalibrator(_Wrapper):
 
 def _splits(cv, training: TrainingRows, random_state, to_split: dict) -> list:
     """(training samples, test samples) of each fold; of a holdout one."""
-    if isinstance(cv, str) and cv != "holdout":
+    is_holdout = isinstance(cv, str)
+    if is_holdout and cv != "holdout":
         raise ValueError(
             f'cv must be an int, a splitter, a list of splits or "holdout", got {cv!r}.'
         )
-    is_holdout = isinstance(cv, str)
     if is_holdout:
         cv = StratifiedVotesKFold(5, shuffle=True, random_state=random_state)
     votes = training.labels.majority
@@ -370,10 +374,10 @@ def _drop_unused_weights(base, params: dict) -> None:
 
 def _chain(calibrator, cloned: bool = True):
     """([the calibrator, the one that it wraps, …], the classifier), cloned but for the first."""
-    calibrators, inner = [calibrator], calibrator.estimator
+    calibrators, inner = [calibrator], calibrator._inside()
     while isinstance(inner, _BaseCalibrator):
         calibrators.append(clone(inner) if cloned else inner)
-        inner = inner.estimator
+        inner = inner._inside()
     return calibrators, classifier_of(inner, cloned)
 
 

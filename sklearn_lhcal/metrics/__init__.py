@@ -1,5 +1,6 @@
 """Metrics on label histograms, and scorers."""
 
+from .._utils.results import ConfidenceInterval, VarianceComponents
 from ._calibration import calibration_error, calibration_loss, dispersion_error, dispersion_loss
 from ._canonical_bins import binned_canonical_error
 from ._decision import (
@@ -34,8 +35,6 @@ from ._inference.decision_curves import CostCurve, DecisionCurve, cost_curve, de
 from ._inference.findings import FindingTable, per_finding
 from ._inference.gains import GainCurve, gain_curve
 from ._inference.intervals import (
-    ConfidenceInterval,
-    VarianceComponents,
     confidence_interval,
     interval_over_splits,
     paired_difference,

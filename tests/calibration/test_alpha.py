@@ -14,7 +14,7 @@ from sklearn.ensemble import RandomForestClassifier
 from sklearn.frozen import FrozenEstimator
 from sklearn.preprocessing import PolynomialFeatures, StandardScaler
 
-from sklearn_lhcal.calibration import AlphaCalibration, TemperatureScaling
+from sklearn_lhcal.calibration import AlphaCalibration, StackedCalibration, TemperatureScaling
 from sklearn_lhcal.calibration._alpha_likelihood import dirichlet_multinomial, pairwise
 from sklearn_lhcal.datasets import make_label_histograms
 from sklearn_lhcal.distributions import Dirichlet, DirichletMixture, PointMass, predict_dist
@@ -101,6 +101,18 @@ def test_alpha_recovers_the_best_total(likelihood):
 def test_alpha_keeps_the_class_probabilities(data):
     calibrator = AlphaCalibration("proba").fit(data.prediction, data.counts)
     assert_allclose(calibrator.predict_proba(data.prediction), data.prediction, atol=1e-12)
+
+
+def test_alpha_calibrates_a_stack_by_default(data):
+    X = np.log(data.prediction)
+    default = AlphaCalibration().fit(X, data.counts)
+    named = AlphaCalibration(StackedCalibration()).fit(X, data.counts)
+    for part in ("mean", "disagreement"):
+        a, b = (getattr(model.predict_dist(X), part)() for model in (default, named))
+        assert_array_equal(a, b)
+    # as given, so that it can be cloned and searched
+    assert default.estimator is None
+    assert isinstance(default.estimator_, StackedCalibration)
 
 
 def test_alpha_with_single_labels_warns_and_is_one(data):

@@ -48,7 +48,7 @@ LISTED = [
     TemperatureScaling(LogisticRegression(), floor="uniform"),
     VectorScaling(LogisticRegression(), floor="uniform"),
     AlphaCalibration(LogisticRegression(), likelihood="dirichlet_multinomial", solver=LBFGS()),
-    AlphaCalibration(TemperatureScaling(LogisticRegression())),
+    AlphaCalibration(),
     EpistemicCalibration(LogisticRegression(), uncertainty="entropy"),
     DecisionCalibration(LogisticRegression(), inner_cv=3),
     DecisionCalibration(LogisticRegression(), scaling="bias_corrected", inner_cv=3),
@@ -113,7 +113,8 @@ def expected_failures(estimator):
     if isinstance(estimator, OrdinalScaling):
         return ORDINAL
     decides = isinstance(estimator, DecisionCalibration) and estimator.scaling == "stacked"
-    if decides or isinstance(estimator, StackedCalibration):
+    wraps = isinstance(estimator, AlphaCalibration) and estimator.estimator is None
+    if decides or wraps or isinstance(estimator, StackedCalibration):
         return STACK
     if isinstance(estimator, NeuralClassifier):
         return NETWORK

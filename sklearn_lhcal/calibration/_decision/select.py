@@ -34,7 +34,7 @@ from torch import Tensor, nn
 from ..._utils.arrays import Floats, Indices
 from ..._utils.costs import bayes_columns, relative
 from ..._utils.progress import Progress
-from ...metrics import ConfidenceInterval
+from ..._utils.results import ConfidenceInterval
 from .._rows import CalibrationRows, Split
 from .._scaling.fit import constant
 from .._scaling.maps import FittedMap, TemperatureMap, VectorMap, transform

@@ -9,13 +9,14 @@ from numpy.typing import NDArray
 from ..._rows import Annotations, PredictionLike, Rows, read_for
 from ..._utils.arrays import Floats
 from ..._utils.checks import as_floats, checked
+from ..._utils.results import ConfidenceInterval, VarianceComponents
 from ..._utils.tags import LossOverBins, unwrapped
 from ..._utils.types import LabelsLike, MetricFunction, Weights
 from .._binned import BinSums
 from .._decomposition import NOTHING, LossDecomposition, loss_decomposition
 from .._evaluate import Metric, signed_root, undefined, with_options
-from .intervals import ConfidenceInterval, interval_from
-from .raters import Replicates, Spread, VarianceComponents, row_variance
+from .intervals import interval_from
+from .raters import Replicates, Spread, row_variance
 from .scarce import is_near_end
 
 

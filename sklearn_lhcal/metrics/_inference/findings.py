@@ -18,11 +18,11 @@ from ..._utils.arrays import Floats, Indices, Integers, row_units
 from ..._utils.checks import check_same_length, check_sample_weight, checked, read_groups, take_rows
 from ..._utils.findings import about_finding, finding_table, warn_of_findings
 from ..._utils.names import check_row_names
-from ..._utils.results import result
+from ..._utils.results import ConfidenceInterval, result
 from ..._utils.simplex import EPS
 from ..._utils.types import ArrayLike, Groups, MetricFunction, Raters, Seed, Weights
 from .._evaluate import with_options
-from .intervals import ConfidenceInterval, interval_at
+from .intervals import interval_at
 from .raters import Blocks, Design, Replicates, blocks_of, cells_of, panel_of, row_deviations
 from .scarce import FEW, ScarceEnds, scarce_ends
 from .statistic import Given, Statistic, statistic_of

@@ -8,7 +8,7 @@ no variance.
 
 import warnings
 from collections.abc import Callable
-from typing import Any, Literal, NamedTuple, Self
+from typing import Any, Literal
 
 import numpy as np
 from scipy.stats import t as student
@@ -18,72 +18,16 @@ from ..._rows import PredictionLike
 from ..._utils.arrays import Floats, row_units
 from ..._utils.checks import as_floats, check_finite, checked
 from ..._utils.costs import check_cost_matrix
+from ..._utils.results import ConfidenceInterval, VarianceComponents
 from ..._utils.tags import tags_of, unwrapped
 from ..._utils.types import ArrayLike, Groups, LabelsLike, MetricFunction, Raters, Seed, Weights
 from .._decision import cost_terms, read_decisions
 from .._evaluate import signed_root
-from .raters import Design, Panel, Replicates, Spread, VarianceComponents, spread_of
+from .raters import Design, Panel, Replicates, Spread, spread_of
 from .scarce import ScarceEnds, difference_ends, scarce_ends
 from .statistic import Statistic, statistic_of
 
 _ANGLES = 20_001  # of points on an ellipse
-
-
-class _Ends(NamedTuple):
-    estimate: float
-    low: float
-    high: float
-    standard_error: float
-
-
-class ConfidenceInterval(_Ends):
-    """An estimate and its interval: a tuple of four, which knows how it was made.
-
-    Attributes
-    ----------
-    estimate : float
-        The metric on all samples.
-    low, high : float
-        Ends of the interval.
-    standard_error : float
-        Of the estimate; of its signed square for the calibration and dispersion errors, which are
-        signed roots (in `paired_difference`, of the difference of both squares).
-    df : float or None
-        Degrees of freedom of Student's t; None where the interval is none of Student's.
-    components : VarianceComponents or None
-        What the squared standard error is made of.
-    n_raters : int or None
-        How many raters it generalises from; None where raters are fixed or unknown.
-    effective_rows : float or None
-        Of `prediction_powered`: how many samples with labels of people alone are worth as much.
-
-    Examples
-    --------
-    >>> estimate, low, high, error = ConfidenceInterval(0.5, 0.4, 0.6, 0.05)
-    """
-
-    df: float | None
-    components: VarianceComponents | None
-    n_raters: int | None
-    effective_rows: float | None = None
-
-    def __new__(
-        cls,
-        estimate: float,
-        low: float,
-        high: float,
-        standard_error: float,
-        *,
-        df: float | None = None,
-        components: VarianceComponents | None = None,
-        n_raters: int | None = None,
-    ) -> Self:
-        """The four numbers, and what they come from."""
-        interval = super().__new__(cls, estimate, low, high, standard_error)
-        interval.df = df
-        interval.components = components
-        interval.n_raters = n_raters
-        return interval
 
 
 @checked

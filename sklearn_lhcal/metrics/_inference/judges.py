@@ -11,8 +11,9 @@ import numpy as np
 from ..._rows import Rows
 from ..._utils.arrays import Floats, Indices
 from ..._utils.distances import placed
+from ..._utils.results import ConfidenceInterval
 from ..._utils.simplex import row_sum
-from .intervals import ConfidenceInterval, interval_between, interval_from, with_ends
+from .intervals import interval_between, interval_from, with_ends
 from .raters import Design, Replicates, spread_of
 from .statistic import MeanStatistic
 

@@ -9,13 +9,14 @@ from sklearn.utils import check_random_state
 
 from ..._rows import PredictionLike, read_labels, read_rows
 from ..._utils.checks import checked, errors_of
+from ..._utils.results import ConfidenceInterval
 from ..._utils.tags import tags_of, unwrapped
 from ..._utils.types import Groups, LabelsLike, MetricFunction, Seed, Weights
 from .._calibration import calibration_error
 from .._disagreement import disagreement_calibration_error, disagreement_squared_loss
 from .._label_histogram import epistemic_loss, expected_squared_loss
 from .._labels import expected_accuracy
-from .intervals import ConfidenceInterval, confidence_interval, paired_difference
+from .intervals import confidence_interval, paired_difference
 
 if TYPE_CHECKING:
     from pandas import DataFrame

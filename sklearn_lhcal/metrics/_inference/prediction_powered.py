@@ -14,9 +14,10 @@ from sklearn.utils import check_random_state
 from ..._rows import Labels, PredictionLike, Rows, read_for, read_labels
 from ..._utils.checks import as_names, check_same_length, checked, errors_of
 from ..._utils.names import Side, check_row_names
+from ..._utils.results import ConfidenceInterval
 from ..._utils.types import Groups, LabelsLike, MetricFunction, Raters, Seed, Weights
 from .._evaluate import Metric, with_options
-from .intervals import ConfidenceInterval, interval_from, interval_of, with_ends
+from .intervals import interval_from, interval_of, with_ends
 from .raters import Replicates, Spread, spread_of
 from .scarce import of_units
 from .statistic import MeanStatistic, of_metric

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from ..._rows import Annotations
 from ..._utils.arrays import Floats, Indices, row_units
+from ..._utils.results import VarianceComponents
 
 # with fewer degrees of freedom Student's quantile is of no use
 _LEAST_DF = 2.0
@@ -65,25 +66,6 @@ class Replicates(NamedTuple):
         """Those of the difference of two statistics of the same data."""
         pairs = zip(self, other, strict=True)
         return Replicates._make(None if a is None else a - b for a, b in pairs)
-
-
-class VarianceComponents(NamedTuple):
-    """What the variance of an estimate is made of: ``rows + max(raters − cells, 0)``.
-
-    Attributes
-    ----------
-    rows : float
-        By the jackknife over samples, or groups of them.
-    raters : float
-        By the jackknife over raters, times the factor for their finite number; 0 where raters are
-        fixed or unknown.
-    cells : float
-        By the jackknife over single labels, times the same factor: what both others count.
-    """
-
-    rows: float
-    raters: float = 0.0
-    cells: float = 0.0
 
 
 class Spread(NamedTuple):

@@ -23,12 +23,12 @@ from ..._utils.arrays import Floats, Indices, Integers, Mask, row_units
 from ..._utils.checks import checked, errors_of, is_gap, plain_array
 from ..._utils.distances import Distance, half_squares, placed
 from ..._utils.names import check_row_names, is_numeric, positions
-from ..._utils.results import result
+from ..._utils.results import ConfidenceInterval, result
 from ..._utils.simplex import accuracy, row_sum, votes_of
 from ..._utils.types import Groups, LabelsLike, Raters, Seed, Weights
 from ...distributions import PointMass
 from .._evaluate import apart, mean, points_of
-from .intervals import ConfidenceInterval, interval_of
+from .intervals import interval_of
 from .judges import correlation_of, difference_of
 from .raters import Design, Panel, cells_of, panel_of
 from .statistic import MeanStatistic
