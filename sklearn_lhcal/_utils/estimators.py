@@ -38,15 +38,12 @@ def takes_label_histograms(estimator) -> bool:
     while not getattr(type(estimator), "accepts_label_histograms", False):
         if isinstance(estimator, Pipeline):
             estimator = estimator.steps[-1][1]
-        elif _is_search(estimator):
+        # a search
+        elif all(hasattr(estimator, name) for name in ("scoring", "refit", "estimator")):
             estimator = estimator.estimator
         else:
             return False
     return True
-
-
-def _is_search(estimator) -> bool:
-    return all(hasattr(estimator, name) for name in ("scoring", "refit", "estimator"))
 
 
 def class_order(estimator, X):

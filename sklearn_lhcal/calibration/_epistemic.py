@@ -30,7 +30,6 @@ from ..model_selection import BallCarvingSplit
 from ._base import TrainingRows, _Wrapper, read_for_fit
 from ._precomputed import PrecomputedClassifier
 
-_MEASURES = ("mutual_information", "entropy")
 # How often data are carved for a fit; samples of a bin, and the weight of the line, of a rising
 # one.
 _CARVINGS = {"rising": 3, "paper": 1}

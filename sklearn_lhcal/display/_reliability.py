@@ -120,9 +120,7 @@ class _BinnedDisplay(PredictionDisplay):
 
 def _drawn_limit(ax) -> float:
     """The limit of a display that is already on these axes; 0 where there is none."""
-    if has_strip(ax):
-        return ax.get_xlim()[1] / (1 + _MARGIN)
-    return 0.0
+    return ax.get_xlim()[1] / (1 + _MARGIN) if has_strip(ax) else 0.0
 
 
 def _frame(ax, limit: float) -> None:

@@ -51,7 +51,7 @@ def one_version(rows: Rows) -> Floats:
 
 def _estimate(
     rows: Rows,
-    estimate,
+    bias_correction,
     p,
     *,
     kind,
@@ -62,15 +62,11 @@ def _estimate(
     **others,
 ) -> float:
     """One of the kernel estimates of all samples."""
-    check_enough(rows, estimate)
+    check_enough(rows, bias_correction)
     B = points_of(rows, distance)
-    of_residuals = estimate in ("residual", "second_order")
+    of_residuals = bias_correction in ("residual", "second_order")
     h = choose_bandwidth(bandwidth, kind, rows, random_state, device, of_residuals)
-    return float(mean_errors(rows, None, kind, h, p, estimate, device, B)[0])
-
-
-def _error(rows: Rows, *, p, bias_correction, **options) -> float:
-    return _estimate(rows, bias_correction, p, **options)
+    return float(mean_errors(rows, None, kind, h, p, bias_correction, device, B)[0])
 
 
 def _plugin(rows: Rows, *, p: float, root, bias_correction=None, **options) -> float:
@@ -83,7 +79,7 @@ def _error_tags(*, p, root, bias_correction, kind, distance: Distance, **others)
     if distance is not None and (kind != "canonical" or p != 2):
         raise ValueError("A distance is for kind='canonical' and p=2 only.")
     if bias_correction is not None:
-        return OfRows(greater_is_better=False, of_rows=_error, signed_root=root)
+        return OfRows(greater_is_better=False, of_rows=_estimate, signed_root=root)
     return OfRows(greater_is_better=False, of_rows=_plugin, biased=True)
 
 

@@ -48,7 +48,10 @@ def render(
     drawn: dict[str, list[Picture]],
 ) -> str:
     """The page, everything in it escaped."""
-    style, script = (_resource(name) for name in ("page.css", "page.js"))
+    style, script = (
+        files(__package__).joinpath(name).read_text(encoding="utf-8")
+        for name in ("page.css", "page.js")
+    )
     page = templates().get_template("page.html")
     made = page.render(
         data=data,
@@ -67,10 +70,6 @@ def _hash(content: str) -> str:
     """What a content security policy calls an inline style or script."""
     digest = hashlib.sha256(content.encode("utf-8")).digest()
     return "sha256-" + base64.b64encode(digest).decode("ascii")
-
-
-def _resource(name: str) -> str:
-    return files(__package__).joinpath(name).read_text(encoding="utf-8")
 
 
 def by_name(numbers: list[Number]) -> dict[str, dict[str, Number]]:

@@ -116,8 +116,8 @@ def test_the_loss_is_that_of_scipy(family, loss_at):
     if rows.is_ensemble:
         z = np.einsum("ns,nsk->nk", np.exp(rows.log_weights), z)
     prior = 0.0
-    if loss.floor_proba is not None:
-        z = expit(-eta) * z + expit(eta) * loss.floor_proba
+    if loss.pi is not None:
+        z = expit(-eta) * z + expit(eta) * loss.pi
         prior = -0.1 * np.log(expit(eta) * expit(-eta)) / rows.weight.sum()
     y = rows.counts * rows.weight[:, None]
     expected = -(y * np.log(z)).sum() / y.sum() + prior
@@ -244,6 +244,29 @@ def test_optima_are_nested(data, logits):
     assert (np.diff(losses) < -1e-6).all()
 
 
+@pytest.mark.parametrize("kind", [BiasCorrectedTemperatureScaling, VectorScaling, MatrixScaling])
+def test_the_evidence_counts_labels_as_independent_as_they_are(kind):
+    """Five raters who vote as z says are five samples; five who always agree are one."""
+    rng = np.random.default_rng(0)
+    z = rng.dirichlet([2.0, 1.0, 0.5], 100)
+    u = np.log(z) - np.array([0.6, 0.0, -0.6])
+
+    def found(X, y):
+        return kind("logits").fit(X, y).predict_proba(u)
+
+    def apart(p, q):
+        return np.abs(p - q).mean()
+
+    apart_votes = rng.multinomial(5, z)
+    each = np.concatenate([np.eye(3, dtype=int)[np.repeat(range(3), row)] for row in apart_votes])
+    as_samples = found(np.repeat(u, 5, axis=0), each)
+    together = rng.multinomial(1, z)
+    as_one = found(u, together)
+    # the ratio of both sums is a few per cent from 5 and from 1; counted as one, .016 and more
+    assert apart(found(u, apart_votes), as_samples) < 0.01
+    assert apart(found(u, 5 * together), as_one) < 0.01
+
+
 def test_large_penalties_lead_to_the_smaller_model(data, logits):
     vector = VectorScaling("logits", bias_penalty=1e6).fit(logits, data.counts)
     assert_allclose(vector.intercept_, 0, atol=1e-4)
@@ -350,7 +373,7 @@ def test_a_class_without_labels_and_a_constant_logit():
 def test_blocks_of_rows_add_up(family, loss_at, monkeypatch):
     loss, x = loss_at(family)
     monkeypatch.setattr(fit, "_BLOCK", 2**7)
-    blocks = LogLoss(family, loss.rows, loss.floor_proba)
+    blocks = LogLoss(family, loss.rows, loss.pi)
     for a, b in zip(loss(x), blocks(x), strict=True):
         assert_allclose(a, b, rtol=1e-12)
     assert_allclose(blocks.information(x).H, loss.information(x).H, rtol=1e-10, atol=1e-14)

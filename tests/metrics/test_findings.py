@@ -142,10 +142,10 @@ def test_rare_findings_share_the_level_with_the_others():
 @pytest.mark.slow
 @pytest.mark.parametrize("common", [(0.3, 0.35, 0.4), (0.05, 0.02, 0.3)])
 def test_all_hold_together(common):
-    """200 draws: the share is within four standard errors of .95, or above."""
+    """100 draws: the share is within four standard errors of .95, or above."""
     held = 0
     u_known = np.random.default_rng(1).normal(size=(200_000, 1))
-    for seed in range(200):
+    for seed in range(100):
         rng = np.random.default_rng(seed)
         u = rng.normal(size=(200, 1))
         labels = u + rng.normal(size=(200, 3)) > norm.isf(common) * np.sqrt(2)
@@ -156,7 +156,7 @@ def test_all_hold_together(common):
         y = MultiLabelCounts(labels.astype(int), 1)
         found = per_finding(expected_squared_loss, y, p, random_state=seed)
         held += ((found.simultaneous_low <= truth) & (truth <= found.simultaneous_high)).all()
-    assert held / 200 > 0.95 - 4 * np.sqrt(0.95 * 0.05 / 200)
+    assert held / 100 > 0.95 - 4 * np.sqrt(0.95 * 0.05 / 100)
 
 
 # --- samples, names, weights ---

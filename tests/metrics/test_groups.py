@@ -359,7 +359,7 @@ def test_intervals_cover_zero_for_calibrated_groups_of_alike_rows():
     ],
 )
 def test_coverage_of_groups(metric, n_groups, size, options):
-    runs = 100
+    runs = 60
     covered = coverage(metric, runs, n_groups, size, **options)
     assert covered >= 0.87 - 2 * np.sqrt(0.9 * 0.1 / runs)
 
@@ -393,7 +393,7 @@ def test_size_with_over_dispersed_raters(K, raters):
         Q = np.array([rng.dirichlet(4 * p) for p in z])
         return rng.multinomial(raters, Q), z, None
 
-    runs = 100
+    runs = 50
     assert rejections(draw, runs) <= 0.15 + 2 * np.sqrt(0.1 * 0.9 / runs)
 
 

@@ -281,7 +281,7 @@ def test_coverage(metric, overconfidence):
 
     Where a corrected loss is 0 the jackknife is on the wide side: all its variance is of second
     order."""
-    n, runs, total = 400, 300, 4.0 if overconfidence == 1 else 40.0
+    n, runs, total = 400, 150, 4.0 if overconfidence == 1 else 40.0
     data = make_label_histograms(
         n * runs, n_raters=(2, 5), total=4.0, overconfidence=overconfidence, random_state=0
     )

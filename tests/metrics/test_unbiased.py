@@ -265,7 +265,7 @@ GRID = np.array(
 )  # three values of z in each of three bins
 
 
-def simulated_losses(seed, shift, *, n_rows=30, repeats=3000, n_bins=3):
+def simulated_losses(seed, shift, *, n_rows=30, repeats=1500, n_bins=3):
     """Corrected losses of random rows in wide bins.
 
     Q scatters around z + shift(z), 1 to 3 raters a row.

@@ -234,6 +234,7 @@ def undrawn(monkeypatch):
         monkeypatch.setattr(getattr(display, name), "plot", lambda self, *args, **kwargs: self)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "argument"), CASES)
 def test_bad_input(name, argument):
     door = DOORS[name]

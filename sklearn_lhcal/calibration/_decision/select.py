@@ -128,7 +128,7 @@ def select(search: Search) -> Selection:
         d = default_decisions(search)
         mean, se = difference(kept, d, search.rows, search.C)
         if mean < -search.safeguard * se:
-            fitted = constant(search.rows, search.nll.floor_proba)
+            fitted = constant(search.rows, search.nll.pi)
             return Selection(fitted, DEFAULT, results, gain)
     return Selection(search.nll._replace(x=x[0, best]), params[best], results, gain)
 
@@ -193,10 +193,10 @@ def probabilities(x: Tensor, maps: list[FittedMap], rows: RowTensors) -> Tensor:
     z = torch.softmax(v, dim=-2)
     if rows.member is not None:
         z = torch.einsum("sn,bskn->bkn", rows.member, z)
-    if maps[0].floor_proba is None:
+    if maps[0].pi is None:
         return z
     e = torch.as_tensor(expit([one.eta for one in maps]))[:, None, None]
-    floors = torch.as_tensor(np.array([one.floor_proba for one in maps]))[..., None]
+    floors = torch.as_tensor(np.array([one.pi for one in maps]))[..., None]
     return (1 - e) * z + e * floors
 
 
@@ -250,7 +250,7 @@ def cheapest_temperatures(search: Search, starts: list[FittedMap], w: NDArray) -
     t = search.nll.x[0] + _GRID
     risk = np.empty((len(t), len(w)))
     fits = [slice(j, j + 1) for j in range(len(w))]
-    if search.nll.floor_proba is None:
+    if search.nll.pi is None:
         # A temperature then predicts the same for all fits.
         fits = [slice(None)]
     for fit in fits:

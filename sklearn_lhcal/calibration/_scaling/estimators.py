@@ -46,7 +46,7 @@ class Scaling(_BaseCalibrator):
 
     def _map(self, rows):
         fitted = self._fitted_map
-        return fitted.distribution(as_read(rows, fitted.floor_proba))
+        return fitted.distribution(as_read(rows, fitted.pi))
 
 
 class ShrunkScaling(Scaling):
@@ -70,9 +70,9 @@ class ShrunkScaling(Scaling):
         self.shrinkage = shrinkage
 
     def _fitted(self, rows):
-        floor_proba = floor_probabilities(self.floor, rows)
+        pi = floor_probabilities(self.floor, rows)
         _, alone = self._families()
-        return self._fitted_from(fit_temperature(rows, floor_proba, alone), rows)
+        return self._fitted_from(fit_temperature(rows, pi, alone), rows)
 
     def _families(self) -> tuple[type[Family], type[Family]]:
         """The family, and that without what is shrunk."""
@@ -368,9 +368,10 @@ class VectorScaling(PublishedScaling):
 
     Scales are shrunk to that of the common temperature, ``v = (1+d)/T``, and shifts to 0, so that
     few samples do not overfit. The samples decide how much: the transform is the average over four
-    strengths, weighted by their evidence. It depends on a constant added to the logits of a
-    sample, so it always sees log-probabilities. This deviates from P1; otherwise ``"logits"`` and
-    ``"proba"`` would give two models.
+    strengths, weighted by their evidence. There the labels of a sample count as one to that many
+    samples: five raters who always agree as one, five who vote independently as five. It depends on
+    a constant added to the logits of a sample, so it always sees log-probabilities. This deviates
+    from P1; otherwise ``"logits"`` and ``"proba"`` would give two models.
 
     Parameters
     ----------
@@ -516,7 +517,7 @@ class StackedCalibration(Scaling):
     predictions for samples that the scalings were not fitted on, a convex problem. A prior of a
     twentieth of a sample favours the temperature where the others are no better. The temperature is
     shrunk towards 1, ``log T ← (1 − 1/(h log²T))₊ log T`` with 1/h about the variance of log T: few
-    labels leave a model as it is that needs no temperature. Known probabilities shrink nothing.
+    labels leave a model as it is that needs no temperature. Known probabilities hardly shrink it.
     Three classes or more that are said to have an order, by an ordered Categorical or
     ``classes=[…]``, also have the cumulative form of `OrdinalScaling`; numbers alone may be names,
     and have not.

@@ -13,11 +13,17 @@ The weight e of π has the prior −0.1 (log e + log(1−e)), in nats of one sam
 
 1. The temperature, n F(β) + ½ (log β)² with β = 1/T, is least at β. The search begins at the best
    of a grid. A stacked calibrator shrinks it towards 1: log β ← (1 − 1/(h log²β))₊ log β. Here h is
-   the information about log β times the number of labels (James and Stein 1961, positive part).
-2. For each strength (s_d, s_b) the other parameters are shrunk towards c, those of u' = βu: scales
+   the information about log β in nν labels (James and Stein 1961, positive part).
+2. Labels of one sample depend on each other, as raters see the same case. They are worth ν of as
+   many samples, by the frequencies ȳ of the labels and what the temperature predicts, z:
+
+       ν = Σ_i (1 − ‖z_i‖²) / Σ_i ‖ȳ_i − z_i‖²   (Kish's design effect), from 1 to their number.
+
+   It is 1 where the raters of a sample always agree, and their number where each votes as z says.
+   For each strength (s_d, s_b) the other parameters are shrunk towards c, those of u' = βu: scales
    with the standard deviation s = β s_d, biases with s = s_b. With d = 1/s²
 
-       J(x) = n F(x) + ½ Σ d (x − c)²   is least at x̂.
+       J(x) = nν F(x) + ½ Σ d (x − c)²   is least at x̂; with a single strength ν is 1.
 
 3. How likely the labels are under this strength, by Laplace with H = ∂²J/∂x² at x̂:
 
@@ -45,7 +51,7 @@ from scipy.special import expit, log_expit
 from sklearn.exceptions import ConvergenceWarning
 
 from ..._utils.arrays import Floats, Indices, Mask
-from ..._utils.simplex import EPS, row_max, row_sum, softmax
+from ..._utils.simplex import EPS, gini, row_max, row_sum, softmax
 from .._rows import CalibrationRows
 from .maps import ClassInformation, Family, FittedMap, Information, TemperatureMap, VectorMap
 
@@ -127,21 +133,21 @@ class LogLoss:
     ----------
     family : Family
     rows : CalibrationRows
-    floor_proba : ndarray of shape (K,) or None
+    pi : ndarray of shape (K,) or None
         π.
     """
 
-    def __init__(self, family: Family, rows: CalibrationRows, floor_proba: Floats | None):
+    def __init__(self, family: Family, rows: CalibrationRows, pi: Floats | None):
         self.family = family
         self.rows = rows
-        self.floor_proba = floor_proba
+        self.pi = pi
         # Nats of a sample in those of a label: a prior is one for all samples.
         self.n_rows = float(rows.weight.sum())
         self._blocks = list(_in_blocks(rows, family))
 
     def split(self, x: Floats) -> tuple[Floats, float]:
         """Parameters of the transform, and η."""
-        if self.floor_proba is None:
+        if self.pi is None:
             return x, -np.inf
         return x[:-1], x[-1]
 
@@ -164,7 +170,7 @@ class LogLoss:
             p *= (_sums(block.at, a, len(p)) / Z)[:, None]
             p.ravel()[block.entry] -= a
             G += self.family.slope(of_map, block.u, p)
-        if self.floor_proba is None:
+        if self.pi is None:
             return F, G
         return F, np.append(G, of_members - expit(-eta) + slope)
 
@@ -182,14 +188,14 @@ class LogLoss:
             return self.family.information(of_map, block.u, p, _sums(block.at, a, len(p)))
 
         total: Any = reduce(add, map(of, self._blocks))
-        if self.floor_proba is None:
+        if self.pi is None:
             return total
         weight = 1 + 2 * _FLOOR_PRIOR / self.n_rows
         return total.with_one_more(weight * expit(eta) * expit(-eta))
 
     def _prior(self, eta: float) -> tuple[float, float]:
         """−0.1 (log e + log(1−e)) and its derivative, in samples."""
-        if self.floor_proba is None:
+        if self.pi is None:
             return 0.0, 0.0
         weight = _FLOOR_PRIOR / self.n_rows
         return -weight * (log_expit(eta) + log_expit(-eta)), weight * np.tanh(eta / 2)
@@ -207,8 +213,8 @@ class LogLoss:
         log_p -= np.log(Z)[block.at]
         log_p += block.log_w + log_expit(-eta)
         log_z = np.logaddexp.reduce(log_p, axis=1)
-        if self.floor_proba is not None:
-            log_z = np.logaddexp(log_z, log_expit(eta) + np.log(self.floor_proba)[block.k])
+        if self.pi is not None:
+            log_z = np.logaddexp(log_z, log_expit(eta) + np.log(self.pi)[block.k])
         a = block.y[:, None] * np.exp(log_p - log_z[:, None])
         return p, Z, a, -float(block.y @ log_z)
 
@@ -253,35 +259,40 @@ class Fit(NamedTuple):
 
 
 def fit_temperature(
-    rows: CalibrationRows, floor_proba: Floats | None, of: type[Family] = TemperatureMap
+    rows: CalibrationRows, pi: Floats | None, of: type[Family] = TemperatureMap
 ) -> FittedMap:
     """The transform of one temperature, or of another family in which nothing is shrunk."""
     family = of(rows.n_classes)
-    loss = LogLoss(family, rows, floor_proba)
-    start = _best_of_grid(family, rows, floor_proba)
+    loss = LogLoss(family, rows, pi)
+    start = _best_of_grid(family, rows, pi)
     found = fit(loss, shrunk(loss, 1.0, np.inf, np.inf), start)
     return _fitted_map(loss, found.x, found.converged)
 
 
 def toward_one(temperature: FittedMap, rows: CalibrationRows) -> FittedMap:
-    """The temperature shrunk towards 1, by as much as chance explains of it.
-
-    That is nothing where class probabilities are known.
-    """
-    if rows.known:
-        return temperature
+    """The temperature shrunk towards 1, by as much as chance explains of it."""
     x = temperature.x
-    loss = LogLoss(temperature.family, rows, temperature.floor_proba)
+    loss = LogLoss(temperature.family, rows, temperature.pi)
     found: Any = loss.information(_at_temperature(loss.family, temperature))
-    h = rows.weight @ row_sum(rows.counts) * found.H[0, 0]
+    h = loss.n_rows * labels_worth(rows, temperature) * found.H[0, 0]
     return temperature._replace(x=x - x / np.maximum(h * x**2, 1))
 
 
-def constant(rows: CalibrationRows, floor_proba: Floats | None) -> FittedMap:
+def labels_worth(rows: CalibrationRows, temperature: FittedMap) -> float:
+    """ν, how many labels of as many samples the labels of one sample are worth."""
+    z = temperature.distribution(rows).mean()
+    of_one = rows.weight @ gini(z)
+    of_all = rows.weight @ row_sum((rows.frequencies - z) ** 2)
+    n_labels = rows.weight @ row_sum(rows.counts) / rows.weight.sum()
+    most = np.inf if rows.known else n_labels
+    return float(np.clip(of_one / (of_all + EPS), 1.0, most))
+
+
+def constant(rows: CalibrationRows, pi: Floats | None) -> FittedMap:
     """Predicts the class frequencies, whatever the sample; nothing is mixed in."""
     K = rows.n_classes
     x = np.append(np.zeros(K), np.log(class_shares(rows)))
-    return FittedMap(VectorMap(K), x, floor_proba)
+    return FittedMap(VectorMap(K), x, pi)
 
 
 def fit_shrunk(
@@ -291,7 +302,9 @@ def fit_shrunk(
     strengths: Sequence[tuple[float, float]] = STRENGTHS,
 ) -> FittedMap:
     """The transform averaged over the strengths, which increase; of one strength its minimum."""
-    loss = LogLoss(family, rows, temperature.floor_proba)
+    if len(strengths) > 1:
+        rows = replace(rows, weight=rows.weight * labels_worth(rows, temperature))
+    loss = LogLoss(family, rows, temperature.pi)
     start = _at_temperature(family, temperature)
     priors = [shrunk(loss, np.exp(temperature.x[0]), *strength) for strength in strengths]
     fits = [_temperature_alone(loss, priors[0], start)]
@@ -311,7 +324,7 @@ def fit_penalised(
     family: Family, rows: CalibrationRows, temperature: FittedMap, precision: Floats
 ) -> FittedMap:
     """The transform of least n F + ½ Σ precision x², in nats of samples; start: temperature."""
-    loss = LogLoss(family, rows, temperature.floor_proba)
+    loss = LogLoss(family, rows, temperature.pi)
     is_shrunk = np.zeros(len(precision), dtype=bool)
     prior = _with_floor(loss, Prior(np.zeros(len(precision)), precision, is_shrunk))
     found = fit(loss, prior, _at_temperature(family, temperature))
@@ -321,13 +334,13 @@ def fit_penalised(
 def _at_temperature(family: Family, temperature: FittedMap) -> Floats:
     """Parameters for that temperature and mixing."""
     x = family.embedded(temperature.x)
-    return x if temperature.floor_proba is None else np.append(x, temperature.eta)
+    return x if temperature.pi is None else np.append(x, temperature.eta)
 
 
 def _fitted_map(loss: LogLoss, x: Floats, converged: bool) -> FittedMap:
     """The transform with these parameters, and with its mixing."""
     of_map, eta = loss.split(x)
-    return FittedMap(loss.family, of_map, loss.floor_proba, float(eta), converged)
+    return FittedMap(loss.family, of_map, loss.pi, float(eta), converged)
 
 
 def shrunk(loss: LogLoss, beta: float, scale: float, bias: float) -> Prior:
@@ -340,7 +353,7 @@ def shrunk(loss: LogLoss, beta: float, scale: float, bias: float) -> Prior:
 
 def _with_floor(loss: LogLoss, prior: Prior) -> Prior:
     """With nothing about η, whose prior is a part of the log loss."""
-    if loss.floor_proba is None:
+    if loss.pi is None:
         return prior
     return Prior._make(np.pad(values, (0, 1)) for values in prior)
 
@@ -407,12 +420,12 @@ def _minimised(
     return start + A.times(found.x), bool(converged)
 
 
-def _best_of_grid(family: Family, rows: CalibrationRows, floor_proba: Floats | None) -> Floats:
+def _best_of_grid(family: Family, rows: CalibrationRows, pi: Floats | None) -> Floats:
     """x of the β, and with mixing η, of least loss on a part of the samples."""
     most = _START_ROWS_OF_MEMBERS if rows.is_ensemble else _START_ROWS
     some = rows.take(slice(None, None, -(-len(rows) // most)))
-    loss = LogLoss(family, some, floor_proba)
-    axes = [_LOG_BETAS] if floor_proba is None else [_LOG_BETAS, _ETAS]
+    loss = LogLoss(family, some, pi)
+    axes = [_LOG_BETAS] if pi is None else [_LOG_BETAS, _ETAS]
     grid = np.array([[*family.start(np.exp(b)), *eta] for b, *eta in product(*axes)])
     values = [loss.value(x) + 0.5 * x[0] ** 2 / rows.weight.sum() for x in grid]
     return grid[np.argmin(values)]
@@ -424,7 +437,7 @@ def warn(rows: CalibrationRows, maps: list[FittedMap], of_zeros: str, of_search:
     `of_zeros` and `of_search` are the remedies.
     """
     _warn_of_weights(rows)
-    if maps[0].floor_proba is None:
+    if maps[0].pi is None:
         _warn_of_zeros(rows, of_zeros)
         _warn_of_separation(rows, maps[0])
     if not all(one.converged for one in maps):

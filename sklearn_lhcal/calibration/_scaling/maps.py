@@ -328,7 +328,7 @@ class FittedMap(NamedTuple):
     ----------
     family : Family
     x : ndarray of shape (p,)
-    floor_proba : ndarray of shape (K,) or None
+    pi : ndarray of shape (K,) or None
         π of z = (1−e) softmax(u') + e π.
     eta : float
         logit e.
@@ -338,7 +338,7 @@ class FittedMap(NamedTuple):
 
     family: Family
     x: Floats
-    floor_proba: Floats | None = None
+    pi: Floats | None = None
     eta: float = -np.inf
     converged: bool = True
 
@@ -350,8 +350,8 @@ class FittedMap(NamedTuple):
     def attributes(self) -> dict:
         """What users know the parameters by."""
         learnt = self.family.attributes(self.x)
-        if self.floor_proba is not None:
-            learnt |= {"floor_": self.floor_proba, "floor_weight_": float(expit(self.eta))}
+        if self.pi is not None:
+            learnt |= {"floor_": self.pi, "floor_weight_": float(expit(self.eta))}
         return learnt
 
     def mapped(self, u: Floats) -> Floats:
@@ -365,21 +365,21 @@ class FittedMap(NamedTuple):
     def log_floored(self, u: Floats) -> Floats:
         """Logarithms of probabilities after mixing, of the shape of u."""
         log_p = log_softmax(self.mapped(u), axis=-1)
-        if self.floor_proba is None:
+        if self.pi is None:
             return log_p
-        log_e = log_expit(self.eta) + np.log(self.floor_proba)
+        log_e = log_expit(self.eta) + np.log(self.pi)
         return np.logaddexp(log_expit(-self.eta) + log_p, log_e)
 
     def distribution(self, rows: CalibrationRows) -> Distribution:
         """Class probabilities of points; an ensemble, of which π is one more member."""
-        if self.floor_proba is None:
+        if self.pi is None:
             v = self.mapped(rows.log_proba)
         elif not rows.is_ensemble:
             v = self.log_floored(rows.log_proba)
         else:
             n = len(rows)
             v = self.mapped(rows.log_proba)
-            log_pi = np.log(self.floor_proba)
+            log_pi = np.log(self.pi)
             v = np.concatenate([v, np.broadcast_to(log_pi, (n, 1, len(log_pi)))], axis=1)
             log_w = [rows.log_weights + log_expit(-self.eta), np.full((n, 1), log_expit(self.eta))]
             rows = replace(rows, log_weights=np.concatenate(log_w, axis=1))
@@ -393,9 +393,9 @@ class AfterTemperature(NamedTuple):
     last: FittedMap
 
     @property
-    def floor_proba(self) -> Floats | None:
+    def pi(self) -> Floats | None:
         """π of the temperature, or None."""
-        return self.temperature.floor_proba
+        return self.temperature.pi
 
     @property
     def eta(self) -> float:

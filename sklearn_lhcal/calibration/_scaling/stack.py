@@ -64,14 +64,14 @@ class StackedMap(NamedTuple):
         """What users know the parameters by."""
         parameters = {name: one.attributes() for name, one in self.named.items()}
         learnt = {"weights_": self.weights, "parameters_": parameters}
-        if self.floor_proba is not None:
-            learnt |= {"floor_": self.floor_proba, "floor_weight_": self._floor_weight()}
+        if self.pi is not None:
+            learnt |= {"floor_": self.pi, "floor_weight_": self._floor_weight()}
         return learnt
 
     @property
-    def floor_proba(self) -> Floats | None:
+    def pi(self) -> Floats | None:
         """π of all members, or None."""
-        return self.maps[0].floor_proba
+        return self.maps[0].pi
 
     def distribution(self, rows: CalibrationRows) -> Distribution:
         """Class probabilities of points; each member of an ensemble is stacked.
@@ -86,7 +86,7 @@ class StackedMap(NamedTuple):
             p += part * one.members(rows.log_proba)
         family = TemperatureMap(rows.n_classes)
         eta = float(logit(self._floor_weight()))
-        whole = FittedMap(family, family.start(), self.floor_proba, eta)
+        whole = FittedMap(family, family.start(), self.pi, eta)
         return whole.distribution(replace(rows, log_proba=np.log(np.maximum(p, _TINY))))
 
     def _floor_weight(self) -> float:
@@ -100,9 +100,9 @@ class StackAtTemperature(NamedTuple):
     last: FittedMap
 
     @property
-    def floor_proba(self) -> Floats | None:
+    def pi(self) -> Floats | None:
         """π of the stacked calibrator, or None."""
-        return self.stack.floor_proba
+        return self.stack.pi
 
     def attributes(self) -> dict:
         """What users know the parameters by."""
@@ -152,12 +152,12 @@ def predicted_out_of_fold(rows: CalibrationRows, folds: list[StackFold]) -> Cali
 def _fitted_maps(rows: CalibrationRows, floor: str | None) -> dict[str, Member]:
     """One scaling of each family; the matrix of not too many classes, "ordinal" of grades alone."""
     K = rows.n_classes
-    floor_proba = floor_probabilities(floor, rows)
-    temperature = fit_temperature(rows, floor_proba)
+    pi = floor_probabilities(floor, rows)
+    temperature = fit_temperature(rows, pi)
     # best where predictions say nothing
     maps: dict[str, Member] = {
         "temperature": toward_one(temperature, rows),
-        "frequencies": constant(rows, floor_proba),
+        "frequencies": constant(rows, pi),
         "bias_corrected": fit_shrunk(BiasCorrectedMap(K), rows, temperature),
         "vector": fit_shrunk(VectorMap(K), rows, temperature),
     }
@@ -168,7 +168,7 @@ def _fitted_maps(rows: CalibrationRows, floor: str | None) -> dict[str, Member]:
         maps["matrix"] = AfterTemperature(temperature, last)
     if K > 2 and rows.labels is not None and rows.labels.graded:
         family, alone = FORMS["cumulative"]
-        scaled = fit_temperature(rows, floor_proba, alone)
+        scaled = fit_temperature(rows, pi, alone)
         maps["ordinal"] = fit_shrunk(family(K), rows, scaled)
     return maps
 
