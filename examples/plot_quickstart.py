@@ -3,7 +3,7 @@ Quickstart: calibrate a network and predict disagreement
 ========================================================
 
 Calibration lowers the log loss of a small network from 0.47 to 0.40, and α-calibration the error of
-its predicted disagreement from 0.13 to 0.02. The network is trained on digits; half of the images
+its predicted disagreement from 0.13 to 0.03. The network is trained on digits; half of the images
 are mixtures of two digits, so that the simulated raters disagree about them. Three calibrators are
 compared with the uncalibrated network:
 
