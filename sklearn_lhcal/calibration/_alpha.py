@@ -196,8 +196,9 @@ class AlphaCalibration(_TrainedCalibrator):
         are_sharp = check_means(rows.take(several))
         # single labels add penalty alone
         kept = rows.weight > 0 if self.likelihood == "paper" else several
-        rows = rows.take(kept)
-        h = h[kept]
+        if not kept.all():
+            rows = rows.take(kept)
+            h = h[kept]
         fit = self._chosen(rows, h)
         learnt |= _stored(fit)
         if self._is_one_of_several:
@@ -225,10 +226,8 @@ class AlphaCalibration(_TrainedCalibrator):
 
     def _chosen(self, rows, h) -> Concentration:
         """With features (n, …, f) where they pay on samples that are left out, else constant."""
-        fallback = self.fallback
-        if fallback is None:
-            fallback = self.likelihood != "paper"
-        if not fallback:
+        is_sure = self.likelihood == "paper" if self.fallback is None else not self.fallback
+        if is_sure:
             return self._featured(rows, h, self.penalty)
         unpenalised = self._objective(0.0)
         pay = not are_worth_judging(len(rows), unpenalised.n_parameters(h.shape[-1]))

@@ -368,10 +368,9 @@ class VectorScaling(PublishedScaling):
 
     Scales are shrunk to that of the common temperature, ``v = (1+d)/T``, and shifts to 0, so that
     few samples do not overfit. The samples decide how much: the transform is the average over four
-    strengths, weighted by their evidence. There the labels of a sample count as one to that many
-    samples: five raters who always agree as one, five who vote independently as five. It depends on
-    a constant added to the logits of a sample, so it always sees log-probabilities. This deviates
-    from P1; otherwise ``"logits"`` and ``"proba"`` would give two models.
+    strengths, weighted by their evidence. There five raters who always agree count as one sample,
+    and five who label independently as five. It depends on a constant added to the logits of a
+    sample, so it always sees log-probabilities. This deviates from P1; otherwise ``"logits"`` and ``"proba"`` would give two models.
 
     Parameters
     ----------

@@ -19,7 +19,7 @@ The weight e of π has the prior −0.1 (log e + log(1−e)), in nats of one sam
 
        ν = Σ_i (1 − ‖z_i‖²) / Σ_i ‖ȳ_i − z_i‖²   (Kish's design effect), from 1 to their number.
 
-   It is 1 where the raters of a sample always agree, and their number where each votes as z says.
+   It is 1 where the raters of a sample always agree, and their number where each follows z alone.
    For each strength (s_d, s_b) the other parameters are shrunk towards c, those of u' = βu: scales
    with the standard deviation s = β s_d, biases with s = s_b. With d = 1/s²
 
