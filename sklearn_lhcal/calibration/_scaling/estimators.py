@@ -370,7 +370,8 @@ class VectorScaling(PublishedScaling):
     few samples do not overfit. The samples decide how much: the transform is the average over four
     strengths, weighted by their evidence. There five raters who always agree count as one sample,
     and five who label independently as five. It depends on a constant added to the logits of a
-    sample, so it always sees log-probabilities. This deviates from P1; otherwise ``"logits"`` and ``"proba"`` would give two models.
+    sample, so it always sees log-probabilities. This deviates from P1; otherwise ``"logits"`` and
+    ``"proba"`` would give two models.
 
     Parameters
     ----------
