@@ -332,7 +332,7 @@ class OrdinalScaling(ShrunkScaling):
     >>> calibrator = OrdinalScaling("proba").fit(proba, counts)
     >>> calibrator.predict_proba(proba[:2]).round(2)
     array([[0.24, 0.65, 0.11],
-           [0.76, 0.23, 0.02]])
+           [0.76, 0.22, 0.02]])
     """
 
     def __init__(
