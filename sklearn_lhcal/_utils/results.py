@@ -1,4 +1,4 @@
-"""How results are shown: one line in a console, a small table in a notebook."""
+"""Results: how a console and a notebook show them, and the interval that many of them hold."""
 
 from html import escape
 from typing import Any, NamedTuple, Self, TypeVar

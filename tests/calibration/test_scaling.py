@@ -246,7 +246,7 @@ def test_optima_are_nested(data, logits):
 
 @pytest.mark.parametrize("kind", [BiasCorrectedTemperatureScaling, VectorScaling, MatrixScaling])
 def test_the_evidence_counts_labels_as_independent_as_they_are(kind):
-    """Five raters who vote as z says are five samples; five who always agree are one."""
+    """Five raters who follow z alone are five samples; five who always agree are one."""
     rng = np.random.default_rng(0)
     z = rng.dirichlet([2.0, 1.0, 0.5], 100)
     u = np.log(z) - np.array([0.6, 0.0, -0.6])
@@ -257,14 +257,31 @@ def test_the_evidence_counts_labels_as_independent_as_they_are(kind):
     def apart(p, q):
         return np.abs(p - q).mean()
 
-    apart_votes = rng.multinomial(5, z)
-    each = np.concatenate([np.eye(3, dtype=int)[np.repeat(range(3), row)] for row in apart_votes])
+    alone = rng.multinomial(5, z)
+    each = np.concatenate([np.eye(3, dtype=int)[np.repeat(range(3), row)] for row in alone])
     as_samples = found(np.repeat(u, 5, axis=0), each)
     together = rng.multinomial(1, z)
     as_one = found(u, together)
     # the ratio of both sums is a few per cent from 5 and from 1; counted as one, .016 and more
-    assert apart(found(u, apart_votes), as_samples) < 0.01
+    assert apart(found(u, alone), as_samples) < 0.01
     assert apart(found(u, 5 * together), as_one) < 0.01
+
+
+@pytest.mark.parametrize("total", [1.0, 3.0])
+@pytest.mark.parametrize("m", [2, 5, 20, np.inf])
+def test_labels_are_worth_what_kish_says(m, total):
+    """m / (1 + (m−1) ρ), Kish (1965), where ρ = 1/(1+α0) of Q ~ Dirichlet(α0 z); 1/ρ of m = ∞."""
+    rng = np.random.default_rng(0)
+    z = rng.dirichlet([2.0, 1.0, 0.5], 20_000)
+    Q = np.array([rng.dirichlet(total * p) for p in z])
+    known = np.isinf(m)
+    y = Q if known else rng.multinomial(m, Q).astype(float)
+    rows = CalibrationRows(np.log(z), None, counts=y, weight=np.ones(len(z)), known=known)
+    worth = fit.labels_worth(rows, fit.fit_temperature(rows, None))
+    rho = 1 / (1 + total)
+    expected = 1 / rho if known else m / (1 + (m - 1) * rho)
+    # the standard error of the ratio is some 0.5%
+    assert_allclose(worth, expected, rtol=0.05)
 
 
 def test_large_penalties_lead_to_the_smaller_model(data, logits):
