@@ -280,7 +280,7 @@ def test_labels_are_worth_what_kish_says(m, total):
     worth = fit.labels_worth(rows, fit.fit_temperature(rows, None))
     rho = 1 / (1 + total)
     expected = 1 / rho if known else m / (1 + (m - 1) * rho)
-    # the standard error of the ratio is some 0.5%
+    # the standard error of the ratio is below 1%
     assert_allclose(worth, expected, rtol=0.05)
 
 
