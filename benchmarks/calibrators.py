@@ -2,7 +2,7 @@
 samples.
 
     python benchmarks/calibrators.py likelihood [--draws 5] [--cifar10h FILE.npz]
-    python benchmarks/calibrators.py seeds [--draws 10]
+    python benchmarks/calibrators.py ensembles [--draws 3]
     python benchmarks/calibrators.py rows [--draws 20]
     python benchmarks/calibrators.py around [--draws 10]
     python benchmarks/calibrators.py subgroups|mended [--draws 30]
@@ -12,13 +12,9 @@ better), mean over random halves for calibration, and the standard error of the 
 The file holds arrays `counts` and `proba`, human label histograms and a network's probabilities. It
 takes two minutes on one core.
 
-"seeds": several seeds of one network: calibrate their mixture, or average first? For each of three
-public data sets and each split (two fifths of the samples train, one fifth calibrates, two fifths
-test), five small networks are trained on bootstrap samples. Temperature scaling is fitted to the
-mixture of the five, and to their average. Printed: the held-out log loss of the average as given,
-of the calibrated mixture and of the calibrated average, in nats; the last minus the second with its
-95% interval over splits (Student's t); the processor time of the fit to the mixture, as a multiple
-of the other, the median over splits.
+"ensembles": calibrators around ensembles, on 1,000 digits in five folds, and the rest for the test.
+Printed: mean log losses of the ensemble, a sigmoid, and our methods around the ensemble over
+splits; and the largest difference from the same methods on saved out-of-fold probabilities.
 
 "rows": how many samples a number needs: those at which its 95% interval is narrow enough, and those
 from which a calibrator helps. Three problems with known class probabilities: simulated samples of 3
@@ -39,7 +35,6 @@ are in ``lib/subgroup_maps.py``.
 """
 
 import argparse
-import time
 import warnings
 from functools import cache
 from pathlib import Path
@@ -47,22 +42,29 @@ from pathlib import Path
 import numpy as np
 from lib import subgroup_maps
 from maps import VOTES, voted
-from scipy import stats
-from sklearn.datasets import load_breast_cancer, load_digits, load_wine
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.datasets import load_digits
 from sklearn.decomposition import PCA
-from sklearn.exceptions import ConvergenceWarning
+from sklearn.ensemble import (
+    BaggingClassifier,
+    ExtraTreesClassifier,
+    RandomForestClassifier,
+    VotingClassifier,
+)
 from sklearn.linear_model import LogisticRegression
-from sklearn.metrics import log_loss
-from sklearn.model_selection import train_test_split
+from sklearn.model_selection import cross_val_predict, train_test_split
 from sklearn.naive_bayes import GaussianNB
-from sklearn.neural_network import MLPClassifier
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
-from sklearn.utils import resample
 
-from sklearn_lhcal.calibration import AlphaCalibration, StackedCalibration, TemperatureScaling
+from sklearn_lhcal.calibration import (
+    AlphaCalibration,
+    BiasCorrectedTemperatureScaling,
+    StackedCalibration,
+    TemperatureScaling,
+    VectorScaling,
+)
 from sklearn_lhcal.datasets import load_mixed_digits, make_label_histograms
-from sklearn_lhcal.distributions import Dirichlet, Ensemble, PointMass, predict_dist
+from sklearn_lhcal.distributions import Dirichlet, PointMass, predict_dist
 from sklearn_lhcal.metrics import (
     calibration_error,
     confidence_interval,
@@ -157,63 +159,53 @@ def likelihood(draws: int, cifar10h: Path | None) -> None:
             print(line, flush=True)
 
 
-# --- seeds of a network ---
+# --- around an ensemble ---
 
-MEMBERS = 5
-DATA_SETS = {"digits": load_digits, "breast cancer": load_breast_cancer, "wine": load_wine}
-
-
-def trained(X, y, seed):
-    """A network trained on a bootstrap sample that holds every class as often as `y` does."""
-    X, y = resample(X, y, stratify=y, random_state=seed)
-    network = MLPClassifier((50,), max_iter=300, random_state=seed)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        return make_pipeline(StandardScaler(), network).fit(X, y)
-
-
-def fitted(outputs, y):
-    """Temperature scaling of saved outputs, and the processor time of its fit in seconds."""
-    start = time.process_time()
-    with warnings.catch_warnings():
-        # 35 samples of wine may be predicted without an error: only the prior bounds the map then
-        warnings.filterwarnings("ignore", "The calibration labels are separable")
-        model = TemperatureScaling("proba").fit(outputs, y)
-    return model, time.process_time() - start
+VOTERS = [
+    ("logistic regression", LogisticRegression(max_iter=300)),
+    ("forest", RandomForestClassifier(30, random_state=0)),
+    ("extra trees", ExtraTreesClassifier(10, random_state=0)),
+]
+ENSEMBLES = {
+    "forest of 100": RandomForestClassifier(100, random_state=0),
+    "100 extra trees": ExtraTreesClassifier(100, random_state=0),
+    "50 bagged trees": BaggingClassifier(n_estimators=50, random_state=0),
+    "soft voting": VotingClassifier(VOTERS, voting="soft"),
+}
+METHODS = {
+    "temperature": TemperatureScaling,
+    "bias-corrected": BiasCorrectedTemperatureScaling,
+    "vector": VectorScaling,
+    "stacked": StackedCalibration,
+}
 
 
-def one_split(X, y, seed):
-    """Log losses of the average, the calibrated mixture, the calibrated average; ratio of times."""
-    X, rest, y, y_rest = train_test_split(X, y, train_size=0.4, stratify=y, random_state=seed)
-    networks = [trained(X, y, MEMBERS * seed + m) for m in range(MEMBERS)]
-    members = np.stack([network.predict_proba(rest) for network in networks])
-    fit, test = train_test_split(
-        np.arange(len(rest)), train_size=1 / 3, stratify=y_rest, random_state=seed
-    )
-    mean = members.mean(axis=0)
-    mixture, t_mixture = fitted(Ensemble(members[:, fit]), y_rest[fit])
-    average, t_average = fitted(mean[fit], y_rest[fit])
-    predictions = (
-        mean[test],
-        mixture.predict_proba(Ensemble(members[:, test])),
-        average.predict_proba(mean[test]),
-    )
-    return *(log_loss(y_rest[test], p) for p in predictions), t_mixture / t_average
+def around_ensemble(model, seed: int) -> tuple[list[float], float]:
+    """Log losses of test samples, and the largest difference from saved probabilities."""
+    X, y = load_digits(return_X_y=True)
+    X, X_test, y, y_test = train_test_split(X, y, train_size=1000, stratify=y, random_state=seed)
+    proba = model.fit(X, y).predict_proba(X_test)
+    saved = cross_val_predict(model, X, y, cv=5, method="predict_proba")
+    sigmoid = CalibratedClassifierCV(model, cv=5, ensemble=False).fit(X, y)
+
+    def loss(p):
+        p = np.maximum(p, 1e-7)
+        return label_log_loss(y_test, p / p.sum(axis=1, keepdims=True))
+
+    losses, away = [loss(proba), loss(sigmoid.predict_proba(X_test))], 0.0
+    for method in METHODS.values():
+        losses.append(loss(method(model).fit(X, y).predict_proba(X_test)))
+        again = loss(method("proba").fit(saved, y).predict_proba(proba))
+        away = max(away, abs(losses[-1] - again))
+    return losses, away
 
 
-def seeds(draws: int, cifar10h: Path | None) -> None:
-    print(f"{'':15}{'as given':>9}{'mixture':>9}{'average':>9}  average - mixture{'time':>13}")
-    for name, load in DATA_SETS.items():
-        X, y = load(return_X_y=True)
-        found = np.array([one_split(X, y, seed) for seed in range(draws)])
-        difference = found[:, 2] - found[:, 1]
-        half = stats.t.ppf(0.975, draws - 1) * stats.sem(difference)
-        cells = "".join(f"{loss:9.4f}" for loss in found[:, :3].mean(axis=0))
-        print(
-            f"{name:15}{cells}  {difference.mean():+.4f} ± {half:.4f}"
-            f"{np.median(found[:, 3]):12.0f}×",
-            flush=True,
-        )
+def ensembles(draws: int, cifar10h: Path | None) -> None:
+    print(",".join(["ensemble", "itself", "sigmoid", *METHODS, "away from saved"]))
+    for name, model in ENSEMBLES.items():
+        losses, away = zip(*(around_ensemble(model, seed) for seed in range(draws)), strict=True)
+        cells = (f"{loss:.3f}" for loss in np.mean(losses, axis=0))
+        print(",".join([name, *cells, f"{max(away):.1e}"]), flush=True)
 
 
 # --- how many samples ---
@@ -361,7 +353,7 @@ def around(draws: int, _) -> None:
 
 STUDIES = {
     "likelihood": (likelihood, 5),
-    "seeds": (seeds, 10),
+    "ensembles": (ensembles, 3),
     "rows": (rows, 20),
     "around": (around, 10),
     "subgroups": (subgroup_maps.subgroups, 30),

@@ -92,7 +92,8 @@ def own_columns(model, classes: NDArray) -> Indices:
 def _before_last(pipeline: Pipeline, X):
     """X as the last step of a fitted pipeline sees it; a shorter pipeline would be slow."""
     for _, step in pipeline.steps[:-1]:
-        if step not in (None, "passthrough"):
+        # samplers of imbalanced-learn act in fit alone
+        if step not in (None, "passthrough") and not hasattr(step, "fit_resample"):
             X = step.transform(X)
     return X
 

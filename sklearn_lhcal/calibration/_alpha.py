@@ -15,7 +15,7 @@ from .._utils.checks import as_features
 from .._utils.problems import Solver
 from .._utils.simplex import entropy, gini
 from .._utils.types import Seed, Verbose
-from ..distributions import Dirichlet
+from ..distributions import Dirichlet, Mixture
 from ._alpha_likelihood import dirichlet_multinomial, pairwise
 from ._alpha_line import (
     MAX_LOG_TOTAL,
@@ -94,6 +94,9 @@ class AlphaCalibration(_TrainedCalibrator):
         The c of log α0.
     feature_mean_, feature_scale_ : ndarray of shape (n_features,)
         What standardises the features.
+    uses_members_ : bool
+        Around an ensemble: whether each member has a Dirichlet distribution, or their mean one,
+        whichever makes the labels likelier. `predict_dist` is a mixture in both cases.
     is_infinite_ : bool
         Whether α0 is infinite (1e12): no penalty is given, and the likelihood of a constant α0
         still rises there, as raters disagree as often as z says. All spread is then in z.
@@ -179,11 +182,14 @@ class AlphaCalibration(_TrainedCalibrator):
         feature_map = self.features
         if hasattr(feature_map, "transform"):
             feature_map = clone(feature_map).fit(rows.X)
-        h, mean, scale = standardised(_features(rows, feature_map))
-        learnt = {"feature_map_": feature_map, "feature_mean_": mean, "feature_scale_": scale}
         several = self._informative(rows)
+        # single labels add penalty alone
+        kept = rows.weight > 0 if self.likelihood == "paper" else several
+        kept = slice(None) if kept.all() else kept
+        members = rows.of_members()
         if not several.any():
-            learnt |= _stored(Concentration.constant(0.0, h.shape[-1]))
+            h, standard = _standardised(members, feature_map)
+            learnt = _stored(Concentration.constant(0.0, h.shape[-1]), members) | standard
             if self._is_one_of_several:
                 return learnt | {"losses_": np.zeros(len(GRID))}
             warnings.warn(
@@ -192,19 +198,20 @@ class AlphaCalibration(_TrainedCalibrator):
                 stacklevel=4,
             )
             return learnt
-        rows = replace(rows, X=None)
-        are_sharp = check_means(rows.take(several))
-        # single labels add penalty alone
-        kept = rows.weight > 0 if self.likelihood == "paper" else several
-        if not kept.all():
-            rows = rows.take(kept)
-            h = h[kept]
-        fit = self._chosen(rows, h)
-        learnt |= _stored(fit)
+        total = self._objective(0.0).total
+        fits = []
+        for some in [members, rows] if members.is_ensemble else [rows]:
+            h, standard = _standardised(some, feature_map)
+            some = replace(some, X=None, prediction=None).take(kept)
+            fit = self._chosen(some, h[kept])
+            fits.append((total(some, fit.log_total(h[kept])), fit, some, h[kept], standard))
+        # members that always agree with themselves, as trees do, know less than their mean
+        _, fit, rows, h, standard = min(fits, key=lambda one: one[0])
+        are_sharp = check_means(rows.take(several[kept]))
+        learnt = _stored(fit, rows) | standard
         if self._is_one_of_several:
-            objective = self._objective(0.0)
             lines = (fit._replace(intercept=c) for c in GRID.tolist())
-            losses = np.array([objective.total(rows, line.log_total(h)) for line in lines])
+            losses = np.array([total(rows, line.log_total(h)) for line in lines])
             return learnt | {"losses_": losses}
         if learnt["is_infinite_"] and self.penalty is None and not are_sharp:
             warnings.warn(
@@ -261,13 +268,16 @@ class AlphaCalibration(_TrainedCalibrator):
         return Objective(likelihood, penalty, hidden, self.random_state)
 
     def _map(self, rows):
-        log_total = self._log_total(rows)
-        if rows.proba is not None and not rows.is_ensemble:
+        if not self.uses_members_:
+            z = np.exp(rows.log_proba) if rows.proba is None else rows.proba
             # As it is; where it is 0, a label of that class stays possible.
-            return Dirichlet.of_checked(np.maximum(rows.proba, 1e-300), log_total)
-        z = np.exp(rows.of_members(rows.log_proba))
-        parts = Dirichlet.from_log_total(z, rows.of_members(log_total))
-        return rows.distribution(parts)
+            dist = Dirichlet.of_checked(np.maximum(z, 1e-300), self._log_total(rows))
+            is_mixture = isinstance(rows.prediction, Mixture)
+            return Mixture.of(dist, np.zeros((1, len(rows)))) if is_mixture else dist
+        rows = rows.of_members()
+        z = np.exp(np.moveaxis(rows.log_proba, 1, 0)).reshape(-1, rows.n_classes)
+        parts = Dirichlet.from_log_total(z, self._log_total(rows).T.ravel())
+        return Mixture.of(parts, rows.log_weights.T)
 
     def _log_total(self, rows):
         """log α0 of each sample, (n,), or of each member, (n, S)."""
@@ -283,10 +293,16 @@ class AlphaCalibration(_TrainedCalibrator):
         return in_blocks(of_rows, len(h), h[0].size)
 
 
-def _stored(fit: Concentration) -> dict:
+def _stored(fit: Concentration, rows: CalibrationRows) -> dict:
     infinite = fit.intercept == MAX_LOG_TOTAL and not fit.coef.any()
     stored = {"_hidden": fit.hidden, "coef_": fit.coef, "intercept_": fit.intercept}
-    return stored | {"is_infinite_": infinite}
+    return stored | {"is_infinite_": infinite, "uses_members_": rows.is_ensemble}
+
+
+def _standardised(rows: CalibrationRows, feature_map) -> tuple[Floats, dict]:
+    """Standardised features, and what standardises them."""
+    h, mean, scale = standardised(_features(rows, feature_map))
+    return h, {"feature_map_": feature_map, "feature_mean_": mean, "feature_scale_": scale}
 
 
 def _features(rows: CalibrationRows, feature_map) -> Floats:

@@ -293,14 +293,22 @@ class _BaseCalibrator(_Wrapper):
         # the tags of a chain, which are asked for there, take longer than to predict
         if not hasattr(self, "estimator_"):
             check_is_fitted(self, "estimator_")
-        X = check_samples(X)
-        rows = CalibrationRows.predicted(self.estimator_, X, self.classes_)
+        rows = CalibrationRows.predicted(self.estimator_, check_samples(X), self.classes_)
         with np.errstate(under="ignore"):
             return self._map(rows).with_classes(self.classes_)
 
     def predict_log_proba(self, X: Samples) -> Floats:
-        """Logarithm of `predict_proba`, shape (n_samples, n_classes)."""
-        return log(self.predict_proba(X))
+        """Logarithm of `predict_proba`, shape (n_samples, n_classes).
+
+        Of a scaling it is exact where the probability is too small for floating-point numbers.
+        """
+        check_is_fitted(self, "estimator_")
+        rows = CalibrationRows.predicted(self.estimator_, check_samples(X), self.classes_)
+        with np.errstate(under="ignore"):
+            return self._log_z(rows)
+
+    def _log_z(self, rows: CalibrationRows) -> Floats:
+        return log(self._map(rows).mean())
 
     def decision_function(self, X: Samples) -> Floats:
         """Calibrated logits, shape (n_samples, n_classes).

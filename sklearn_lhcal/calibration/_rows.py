@@ -12,7 +12,7 @@ from .._rows import Labels, predicted_dist
 from .._utils.arrays import Floats, Indices
 from .._utils.checks import take_rows
 from .._utils.estimators import own_columns, resolve
-from .._utils.simplex import EPS, row_sum
+from .._utils.simplex import EPS, row_sum, softmax
 from ..distributions import Distribution, Mixture, PointMass
 from ._precomputed import PrecomputedClassifier, log_proba
 
@@ -29,12 +29,13 @@ class CalibrationRows:
 
     Parameters
     ----------
-    log_proba : ndarray of shape (n, K), or (n, S, K) for the S members of an ensemble
-        Log-probabilities, log(clip(z, 1e-12, 1)) renormalised, until they are `unclipped`.
+    log_proba : ndarray of shape (n, K), or (n, S, K) `of_members`
+        Log-probabilities, log(clip(z, 1e-12, 1)) renormalised, until they are `unclipped`; of an
+        ensemble those of its mean.
     log_weights : ndarray of shape (n, S) or None
         Of the members.
     proba : ndarray of shape (n, K) or None
-        Probabilities before they were clipped, of ensembles their mean; None for logits.
+        Probabilities before they were clipped; None for logits.
     X : anything with n rows, or None
         What the classifier saw.
     model : fitted classifier or None
@@ -89,23 +90,13 @@ class CalibrationRows:
 
     @classmethod
     def of(cls, distribution: Distribution, X=None, model=None) -> "CalibrationRows":
-        """Of a point prediction, or of the mean of each member of a mixture."""
+        """Of the mean of what is predicted."""
         z = distribution.mean()
-        if not isinstance(distribution, Mixture):
-            return cls(log_proba(z), proba=z, X=X, model=model, prediction=distribution)
-        # The one place where the axis of members is moved: samples come first from here on.
-        u = np.moveaxis(log_proba(distribution.member_means()), 0, 1)
-        log_weights = np.log(np.maximum(distribution.weights, _TINY)).T
-        members = np.ascontiguousarray(u), np.ascontiguousarray(log_weights)
-        return cls(*members, z, X, model, prediction=distribution)
+        return cls(log_proba(z), proba=z, X=X, model=model, prediction=distribution)
 
     @classmethod
     def joined(cls, folds: list["CalibrationRows"]) -> "CalibrationRows":
         """Predictions of several folds, one below the other, without X and the model."""
-        if len({rows.log_proba.shape[1:] for rows in folds}) > 1:
-            raise ValueError(
-                "The ensembles fitted on different folds have different numbers of members."
-            )
 
         def join(name):
             parts = [getattr(rows, name) for rows in folds]
@@ -113,7 +104,7 @@ class CalibrationRows:
 
         predictions = [rows.prediction for rows in folds if rows.prediction is not None]
         joined = Distribution.concatenate(predictions) if predictions else None
-        return cls(join("log_proba"), join("log_weights"), join("proba"), prediction=joined)
+        return cls(join("log_proba"), proba=join("proba"), prediction=joined)
 
     def labelled(self, labels: Labels, weight: NDArray | None) -> "CalibrationRows":
         """With labels in the order of the columns."""
@@ -132,14 +123,19 @@ class CalibrationRows:
 
     def unclipped(self) -> "CalibrationRows":
         """The same samples with the logarithms of all probabilities above 0, however small."""
-        if self.prediction is None:
+        if self.proba is None or self.proba.min() >= EPS:
             return self
-        z = self.prediction.mean()
-        if isinstance(self.prediction, Mixture):
-            z = np.moveaxis(self.prediction.member_means(), 0, 1)
-        if z.min() >= EPS:
+        return replace(self, log_proba=log_proba(self.proba, _TINY))
+
+    def of_members(self) -> "CalibrationRows":
+        """The same samples with the log-probabilities of each member, where there are members."""
+        if not isinstance(self.prediction, Mixture):
             return self
-        return replace(self, log_proba=np.ascontiguousarray(log_proba(z, _TINY)))
+        # The one place where the axis of members is moved: samples come first from here on.
+        u = np.moveaxis(log_proba(self.prediction.member_means()), 0, 1)
+        log_w = np.log(np.maximum(self.prediction.weights, _TINY)).T
+        members = np.ascontiguousarray(u), np.ascontiguousarray(log_w)
+        return replace(self, log_proba=members[0], log_weights=members[1])
 
     def take(self, index) -> "CalibrationRows":
         """Some of the samples."""
@@ -160,14 +156,11 @@ class CalibrationRows:
         """
         vote = self.counts.argmax(axis=1)
         n_folds = min(n_folds, int(np.bincount(vote).max()))
-        u = self.log_proba.reshape(len(self), -1, self.n_classes)
-        own = u[np.arange(len(self)), :, vote].mean(axis=1)
+        own = self.log_proba[np.arange(len(self)), vote]
         order = np.lexsort([own, vote])
         tied = (np.diff(own[order]) == 0) & (np.diff(vote[order]) == 0)
         if tied.any():
-            parts = [self.weight[:, None], self.counts, u.reshape(len(self), -1)]
-            if self.is_ensemble:
-                parts.append(self.log_weights)
+            parts = [self.weight[:, None], self.counts, self.log_proba]
             order = np.lexsort([*np.concatenate(parts, axis=1).T, own, vote])
         fold = np.empty(len(self), dtype=np.intp)
         fold[order] = np.arange(len(self)) % n_folds
@@ -214,17 +207,12 @@ class CalibrationRows:
         """μ̂, shape (n, K)."""
         return self.counts / row_sum(self.counts)[:, None]
 
-    def of_members(self, a: NDArray) -> NDArray:
-        """Values (n, …) of points as they are, (n, S, …) of members one member below the other."""
-        if not self.is_ensemble:
-            return a
-        return np.moveaxis(a, 1, 0).reshape(-1, *a.shape[2:])
-
-    def distribution(self, parts: Distribution) -> Distribution:
-        """The distribution of samples from that of points, or of members in that order."""
-        if not self.is_ensemble:
-            return parts
-        return Mixture.of(parts, self.log_weights.T)
+    def moved(self, log_z: Floats) -> Distribution:
+        """The prediction with its mean at these probabilities: a point, or its members moved."""
+        z = softmax(log_z)
+        if isinstance(self.prediction, Mixture):
+            return self.prediction.with_mean(z)
+        return PointMass.of_checked(z)
 
 
 def _in_order(u: Floats, model, classes: NDArray) -> Floats:

@@ -172,7 +172,8 @@ class Distribution(ABC):
     def concatenate(batches: "list[Distribution]") -> "Distribution":
         """One batch of the samples of several batches of one kind, in order.
 
-        All batches must have the same classes. Mixtures must have equal numbers of members.
+        All batches must have the same classes. Of mixtures with different numbers of members, those
+        with fewer get members of weight 0.
         """
         kinds = sorted({type(batch).__name__ for batch in batches})
         if len(kinds) > 1:

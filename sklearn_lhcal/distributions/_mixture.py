@@ -100,7 +100,52 @@ class Mixture(Distribution):
         return self._with(self._parts[index.ravel()], self._log_w[:, rows])
 
     def mean(self) -> Floats:
-        return self._average(self._parts.mean())
+        # rounding may lead above 1
+        return np.minimum(self._average(self._parts.mean()), 1.0)
+
+    def with_mean(self, mean: ArrayLike) -> "Ensemble":
+        """The ensemble with this mean whose members a label tells apart as it does here.
+
+        With the mean z_s of member s of weight w_s, their mean z, and P(s | k) = w_s z_sk/z_k,
+        which is w_s where z_k = 0, a mean p is moved to the members by
+
+            P(s, k) = p_k P(s | k),   w'_s = Σ_k P(s, k),   z'_s = P(s, ·)/w'_s.
+
+        Parameters
+        ----------
+        mean : array-like or frame of shape (n, K)
+            Class probabilities p.
+
+        Returns
+        -------
+        Ensemble
+            Its mean is p, up to rounding.
+
+        Raises
+        ------
+        ValueError
+            Probabilities of another shape, or that do not sum to 1.
+
+        Examples
+        --------
+        >>> moved = Ensemble([[[0.9, 0.1]], [[0.3, 0.7]]]).with_mean([[0.8, 0.2]])
+        >>> moved.mean(), moved.weights.round(3).T
+        (array([[0.8, 0.2]]), array([[0.625, 0.375]]))
+        """
+        point: Distribution = PointMass(mean)
+        if self.classes is not None and point.classes is not None:
+            point = point.in_order(self.classes)
+        p = point.mean()
+        if p.shape != self.shape:
+            raise ValueError(f"mean must have shape {self.shape}, got {p.shape}.")
+        z = self.member_means()
+        w = self.weights[..., None]
+        # P(s, k)
+        joint = p * quotient(w * z, np.einsum("snk->nk", w * z), w)
+        weight = np.einsum("snk->sn", joint)
+        parts = quotient(joint, weight[..., None], z)
+        members = PointMass.of_checked(parts.reshape(-1, self.n_classes))
+        return Ensemble.__new__(Ensemble)._with(members, log(weight))._named(self.classes)
 
     def variance(self) -> Floats:
         # The law of total variance.
@@ -159,14 +204,18 @@ class Mixture(Distribution):
 
     @classmethod
     def _joined(cls, batches):
-        sizes = {len(b._log_w) for b in batches}
-        if len(sizes) > 1:
-            raise ValueError(
-                f"Mixtures with different numbers of members cannot be joined: {sorted(sizes)}."
-            )
+        size = max(len(b._log_w) for b in batches)
+        batches = [b._padded(size) for b in batches]
         log_w = np.concatenate([b._log_w for b in batches], axis=1)
         members = [b._member(s) for s in range(len(log_w)) for b in batches]
         return batches[0]._with(Distribution.concatenate(members), log_w)
+
+    def _padded(self, size: int) -> Self:
+        """With so many members, the new ones of weight 0."""
+        new = size - len(self._log_w)
+        parts = Distribution.concatenate([self._parts, *[self._member(0)] * new])
+        log_w = np.pad(self._log_w, ((0, new), (0, 0)), constant_values=-np.inf)
+        return self._with(parts, log_w)
 
     def _sample(self, n_draws, rng):
         n = len(self)

@@ -23,14 +23,14 @@ def register_scorers(*metrics: Callable) -> None:
         from sklearn.utils._param_validation import StrOptions
 
         registry = _scorer._SCORERS
-        clash = [k for k in SCORERS if type(registry.get(k)).__module__.startswith("sklearn.")]
-        if clash:
-            raise ImportError(f"scikit-learn itself defines the scorers {clash}")
-        registry.update(SCORERS)
+        # a name that scikit-learn has too stays its own
+        theirs = {k for k in SCORERS if type(registry.get(k)).__module__.startswith("sklearn.")}
+        own = {name: scorer for name, scorer in SCORERS.items() if name not in theirs}
+        registry.update(own)
         for constraints in _option_lists():
             for option in constraints:
                 if type(option) is StrOptions and set(option.options) >= _SENTINELS:
-                    option.options = set(option.options) | set(SCORERS)
+                    option.options = set(option.options) | set(own)
     except (ImportError, AttributeError) as error:
         warnings.warn(
             f"sklearn_lhcal could not register its scorer strings ({error}); pass the scorer "

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 from numpy.testing import assert_allclose, assert_array_equal
-from scipy.optimize import minimize
+from scipy.optimize import minimize, minimize_scalar
 from scipy.special import softmax
 from sklearn.base import clone
 from sklearn.ensemble import RandomForestClassifier
@@ -17,7 +17,13 @@ from sklearn.preprocessing import PolynomialFeatures, StandardScaler
 from sklearn_lhcal.calibration import AlphaCalibration, StackedCalibration, TemperatureScaling
 from sklearn_lhcal.calibration._alpha_likelihood import dirichlet_multinomial, pairwise
 from sklearn_lhcal.datasets import make_label_histograms
-from sklearn_lhcal.distributions import Dirichlet, DirichletMixture, PointMass, predict_dist
+from sklearn_lhcal.distributions import (
+    Dirichlet,
+    DirichletMixture,
+    Ensemble,
+    PointMass,
+    predict_dist,
+)
 from sklearn_lhcal.label_histogram import KnownProbabilities
 from sklearn_lhcal.metrics import (
     disagreement_squared_loss,
@@ -184,34 +190,101 @@ def test_pairwise_likelihood_is_not_distorted_by_many_raters():
 # --- around ensembles ---
 
 
+def members_and_labels(of_members, n=400, n_raters=2, total=6.0):
+    """Labels spread about one of three members, or about the mean of ten one-hot members."""
+    rng = np.random.default_rng(0)
+    z = rng.dirichlet(np.ones(3), (3, n))
+    truth = z[rng.integers(3, size=n), np.arange(n)]
+    if not of_members:
+        # as trees are that have one class in each leaf
+        p = 0.1 + 0.7 * truth
+        z = np.eye(3)[(p.cumsum(axis=1) < rng.random((10, n, 1))).sum(axis=2)]
+        truth = z.mean(axis=0)
+    spread = rng.standard_gamma(total * truth) + 1e-300
+    return z, rng.multinomial(n_raters, spread / spread.sum(axis=1, keepdims=True))
+
+
+@pytest.mark.parametrize("likelihood", ["dirichlet_multinomial", "pairwise"])
+def test_alpha_around_an_ensemble_is_a_mixture(likelihood):
+    z, y = members_and_labels(of_members=True)
+    X = Ensemble(z)
+    chain = AlphaCalibration(TemperatureScaling("proba"), likelihood=likelihood).fit(X, y)
+    dist = chain.predict_dist(X)
+    assert chain.uses_members_
+    assert isinstance(dist, DirichletMixture)
+    assert_allclose(dist.mean(), chain.estimator_.predict_proba(X), atol=1e-12)
+    # what members do not agree on is as before; α adds what raters know more than a member
+    before = predict_dist(chain.estimator_, X)
+    assert_allclose(dist.member_information(), before.mutual_information(), atol=1e-12)
+    assert_array_equal(before.member_information(), before.mutual_information())
+    information = dist.mutual_information() - dist.member_information()
+    assert (information > 0).all()
+    assert information.mean() > 0.01
+    assert disagreement_squared_loss(y, dist) < disagreement_squared_loss(y, dist.mean())
+    penalised = clone(chain).set_params(penalty=1e3).fit(X, y).predict_dist(X)
+    assert not np.allclose(penalised.disagreement(), dist.disagreement())
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("likelihood", ["dirichlet_multinomial", "pairwise"])
-def test_alpha_around_an_ensemble_is_a_mixture(data, likelihood):
+def test_alpha_around_a_forest(data, likelihood):
     forest = RandomForestClassifier(12, min_samples_leaf=20, random_state=0).fit(
         data.X, data.counts.argmax(axis=1)
     )
     chain = AlphaCalibration(TemperatureScaling(FrozenEstimator(forest)), likelihood=likelihood)
     dist = chain.fit(data.X, data.counts).predict_dist(data.X)
-    assert isinstance(dist, DirichletMixture)
+    assert isinstance(dist, DirichletMixture if chain.uses_members_ else Dirichlet)
     assert_allclose(dist.mean(), chain.estimator_.predict_proba(data.X), atol=1e-12)
-    # what members do not agree on is as before; α adds what raters know more than a member
-    before = predict_dist(chain.estimator_, data.X)
-    assert_allclose(dist.member_information(), before.mutual_information(), atol=1e-12)
-    assert_array_equal(before.member_information(), before.mutual_information())
-    assert (dist.mutual_information() > dist.member_information() + 0.01).all()
-    worse = [
-        clone(chain)
-        .set_params(penalty=p)
-        .fit(data.X, data.counts)
-        .predict_dist(data.X)
-        .disagreement()
-        for p in (1e3,)
-    ]
-    observed = data.counts
-    assert disagreement_squared_loss(observed, dist) < disagreement_squared_loss(
-        observed, dist.mean()
-    )
-    assert not np.allclose(worse[0], dist.disagreement())
+    losses = [disagreement_squared_loss(data.counts, z) for z in (dist, dist.mean())]
+    assert losses[0] < losses[1]
+
+
+@pytest.mark.parametrize("likelihood", ["dirichlet_multinomial", "pairwise"])
+def test_members_that_know_less_than_their_mean_are_left(likelihood):
+    """Under a member that is sure of a class a pair of raters agrees, whatever α0 is."""
+    z, y = members_and_labels(of_members=False)
+    mean = z.mean(axis=0)
+    found = AlphaCalibration("proba", likelihood=likelihood).fit(Ensemble(z), y)
+    expected = AlphaCalibration("proba", likelihood=likelihood).fit(mean, y)
+    assert not found.uses_members_
+    dist = found.predict_dist(Ensemble(z))
+    # a mixture of one, so that folds which choose otherwise can be joined
+    assert isinstance(dist, DirichletMixture)
+    assert_allclose(dist.mean(), mean, atol=1e-12)
+    assert_allclose(dist.variance(), expected.predict_dist(mean).variance(), rtol=1e-6, atol=1e-12)
+    assert found.coef_.shape == expected.coef_.shape
+
+
+@pytest.mark.parametrize(
+    ("likelihood", "n_raters"),
+    [("dirichlet_multinomial", 4), ("dirichlet_multinomial", 2), ("pairwise", 2)],
+)
+@pytest.mark.parametrize("of_members", [False, True])
+def test_the_likelier_of_members_and_mean_is_kept(likelihood, n_raters, of_members):
+    """By the public likelihood, of two raters that of their pair, and a search by scipy."""
+    z, y = members_and_labels(of_members, n_raters=n_raters)
+    z = np.maximum(z, 1e-12) / np.maximum(z, 1e-12).sum(axis=2, keepdims=True)
+    X = Ensemble(z)
+
+    def mixture(total):
+        return DirichletMixture(z, np.full(z.shape[:2], total))
+
+    def whole(total):
+        return Dirichlet.from_mean(z.mean(axis=0), np.full(len(y), total))
+
+    losses = {
+        kind: minimize_scalar(
+            lambda t, kind=kind: -kind(np.exp(t)).log_prob_counts(y).sum(), bounds=(-4, 12)
+        ).fun
+        for kind in (mixture, whole)
+    }
+    # features that say nothing leave one α0
+    model = AlphaCalibration(
+        "proba", likelihood=likelihood, features=lambda X: np.zeros((len(X), 1)), penalty=0.0
+    ).fit(X, y)
+    assert model.uses_members_ == (losses[mixture] < losses[whole]) == of_members
+    found = -model.predict_dist(X).log_prob_counts(y).sum()
+    assert found == pytest.approx(min(losses.values()), rel=1e-7)
 
 
 # --- losses ---

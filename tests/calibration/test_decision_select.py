@@ -38,7 +38,6 @@ SHAPES = [TemperatureMap(3), BiasCorrectedMap(3), VectorMap(3)]
 PI = np.array([0.2, 0.3, 0.5])
 C3 = np.array([[0.0, 1.0, 2.0], [5.0, 0.0, 1.0], [20.0, 3.0, 0.0]])
 DIRECT = candidates_of("direct", C3 / 20, 0.1, None)
-EVERY_ROW = np.full((1, 400), 1 / 400)
 
 
 @pytest.fixture(scope="module")
@@ -53,11 +52,10 @@ def rows(data):
     return rows_of(np.log(data.prediction), data.counts)
 
 
-def rows_of(u, counts, weight=None, log_weights=None):
+def rows_of(u, counts):
     """The bundle that the search sees."""
     counts = np.asarray(counts, dtype=float)
-    weight = np.ones(len(counts)) if weight is None else weight
-    return CalibrationRows(u, log_weights, counts=counts, weight=weight)
+    return CalibrationRows(u, counts=counts, weight=np.ones(len(counts)))
 
 
 def started(shape, beta=1.0):
@@ -76,26 +74,27 @@ def all_descended(start, rows, candidates=DIRECT, C=C3):
     return np.array([descended(one, [start], rows, w)[0] for one in candidates])
 
 
+def predicted(fitted, rows):
+    """z of a map."""
+    return np.exp(fitted.log_z(rows.log_proba))
+
+
 def risk_at(fitted, rows, C=C3):
     """The mean cost of a map's decisions."""
-    d = (fitted.distribution(rows).mean() @ C).argmin(axis=1)
+    d = (predicted(fitted, rows) @ C).argmin(axis=1)
     return np.average((rows.frequencies @ C)[np.arange(len(rows)), d], weights=rows.weight)
 
 
 @pytest.mark.parametrize("floor", [None, PI])
-@pytest.mark.parametrize("ensemble", [False, True])
 @pytest.mark.parametrize("shape", SHAPES, ids=lambda s: type(s).__name__)
-def test_probabilities_are_those_of_the_fitted_maps(shape, ensemble, floor, rows):
+def test_probabilities_are_those_of_the_fitted_maps(shape, floor, rows):
     """With one floor for each map."""
-    if ensemble:
-        u = np.stack([rows.log_proba, 0.5 * rows.log_proba[:, ::-1]], axis=1)
-        rows = replace(rows, log_proba=u, log_weights=np.log([0.3, 0.7]) * np.ones((400, 2)))
     x = shape.start() + np.random.default_rng(0).normal(0, 0.1, (2, len(shape.start())))
     floors = [None, None] if floor is None else [floor, floor[::-1]]
     maps = [FittedMap(shape, x[i], floors[i], -2.0 - i) for i in (0, 1)]
     z = probabilities(torch.as_tensor(x), maps, RowTensors.of(rows))
     for found, one in zip(z, maps, strict=True):
-        assert_allclose(found.T, one.distribution(rows).mean(), atol=1e-14)
+        assert_allclose(found.T, predicted(one, rows), atol=1e-14)
 
 
 @pytest.mark.parametrize("floor", [None, PI])
@@ -180,19 +179,6 @@ def test_permuted_classes_in_the_descent(rows):
     assert_allclose(b[:, 1:], a[:, 1:][:, order], atol=1e-6)
 
 
-@pytest.mark.parametrize("shape", SHAPES, ids=lambda s: type(s).__name__)
-def test_an_ensemble_of_equal_members_is_one_model(shape, rows):
-    u = np.stack([rows.log_proba] * 3, axis=1)
-    members = replace(rows, log_proba=u, log_weights=np.full((400, 3), -np.log(3)))
-    one, three = (all_descended(started(shape), r) for r in (rows, members))
-    assert_allclose(one, three, atol=1e-6)
-    start = started(TemperatureMap(3))
-    found = [
-        cheapest_temperatures(search_of(r, start), [start], EVERY_ROW) for r in (rows, members)
-    ]
-    assert_allclose(*found, atol=1e-8)
-
-
 def test_the_error_of_the_top_label_is_confidence_less_accuracy():
     """Of one confidence the absolute difference, over its bins; slopes are its differences."""
 
@@ -248,7 +234,7 @@ def test_difference_and_its_standard_error(rows):
 
     As far as NLL expects one, and one of the worst at most.
     """
-    z = started(TemperatureMap(3)).distribution(rows).mean()
+    z = predicted(started(TemperatureMap(3)), rows)
     d, fold = np.stack([(z @ C3).argmin(axis=1), np.full(400, 1)]), np.arange(400) % 5
     y = np.random.default_rng(0).integers(3, size=400)
     plain = replace(rows, counts=np.eye(3)[y])
@@ -279,7 +265,7 @@ def test_the_rule_keeps_nll_unless_it_is_beaten_by_more_than_the_error(rows):
     start = started(TemperatureMap(3))
     best = (rows.frequencies @ C3).argmin(axis=1)
     d = np.stack([np.roll(best, 1), best])
-    found = OutOfFold(d, start.distribution(rows).mean(), np.arange(400) % 5)
+    found = OutOfFold(d, predicted(start, rows), np.arange(400) % 5)
     chosen, results, gain = choose(found, search_of(rows, start))
     assert chosen == 1
     assert gain.estimate == pytest.approx(np.diff(results["mean_risk"])[0])

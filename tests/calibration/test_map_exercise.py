@@ -18,7 +18,7 @@ from torch import nn
 from sklearn_lhcal.calibration import AlphaCalibration, TemperatureScaling
 from sklearn_lhcal.calibration._base import _TrainedCalibrator
 from sklearn_lhcal.datasets import make_label_histograms
-from sklearn_lhcal.distributions import Ensemble, PointMass, predict_dist
+from sklearn_lhcal.distributions import Ensemble, predict_dist
 from sklearn_lhcal.label_histogram import KnownProbabilities
 from sklearn_lhcal.metrics import label_log_loss
 from sklearn_lhcal.neural_network import LBFGS, Adam, LabelLogLoss, Newton
@@ -34,13 +34,10 @@ class SplineModule(nn.Module):
         super().__init__()
         self.x = nn.Parameter(torch.zeros(len(KNOTS) + 1, dtype=torch.float64))
 
-    def forward(self, logits, log_weights=None):
+    def forward(self, logits):
         top = logits.amax(dim=-1, keepdim=True).exp()
         basis = torch.cat([torch.ones_like(top), torch.relu(top - KNOTS)], dim=-1)
-        log_z = torch.log_softmax(logits * (basis @ self.x)[..., None].exp(), dim=-1)
-        if log_weights is None:
-            return log_z
-        return torch.logsumexp(log_z + log_weights[..., None], dim=1)
+        return torch.log_softmax(logits * (basis @ self.x)[..., None].exp(), dim=-1)
 
     def penalty(self):
         return 1e-3 * (self.x**2).sum()
@@ -50,7 +47,7 @@ class SplineScaling(_TrainedCalibrator):
     """A temperature for each top probability."""
 
     def _fit_map(self, rows):
-        inputs = {"logits": rows.log_proba, "log_weights": rows.log_weights}
+        inputs = {"logits": rows.log_proba}
         problem = TorchProblem(SplineModule(), LabelLogLoss(), inputs, rows.counts, rows.weight)
         return {"coef_": self._solve(problem, LBFGS())}
 
@@ -58,8 +55,8 @@ class SplineScaling(_TrainedCalibrator):
         module = SplineModule()
         with torch.no_grad():
             module.x.copy_(torch.as_tensor(self.coef_))
-            log_z = module(torch.as_tensor(rows.of_members(rows.log_proba))).numpy()
-        return rows.distribution(PointMass(np.exp(log_z)))
+            log_z = module(torch.as_tensor(rows.log_proba)).numpy()
+        return rows.moved(log_z)
 
 
 @pytest.fixture(scope="module")
@@ -102,6 +99,10 @@ def test_ensembles_chains_counts_weights_and_known_probabilities(data):
     model = SplineScaling(FrozenEstimator(forest)).fit(data.X, data.counts)
     assert isinstance(model.predict_dist(data.X), Ensemble)
     assert_allclose(model.predict_proba(data.X), predict_dist(model, data.X).mean(), atol=1e-12)
+    # An ensemble is mapped as its mean is.
+    z = forest.predict_proba(data.X)
+    expected = SplineScaling("proba").fit(z, data.counts).predict_proba(z)
+    assert_allclose(model.predict_proba(data.X), expected, atol=1e-6)
     chain = AlphaCalibration(SplineScaling(TemperatureScaling(LogisticRegression())), cv=3)
     assert chain.fit(data.X, data.counts).predict_proba(data.X).shape == data.counts.shape
     # Weights are repetitions; the penalty is per label.

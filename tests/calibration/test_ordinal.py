@@ -27,7 +27,6 @@ from sklearn_lhcal.calibration import (
 )
 from sklearn_lhcal.calibration._rows import CalibrationRows
 from sklearn_lhcal.calibration._scaling.fit import LogLoss
-from sklearn_lhcal.distributions import Ensemble
 from sklearn_lhcal.label_histogram import Annotations, KnownProbabilities
 
 OrdinalMap, OrdinalScaleMap = OrdinalScaling(form="cumulative")._families()
@@ -51,15 +50,9 @@ def data():
     return z, rng.multinomial(rng.integers(1, 4, 400), by_hand(z, 0.7, 0.5))
 
 
-def rows_of(z, counts, members):
-    rng = np.random.default_rng(1)
-    u = np.log(z)
-    log_w = None
-    if members:
-        u = np.stack([u, u[:, ::-1], np.roll(u, 1, axis=0)], axis=1)
-        log_w = np.log(rng.dirichlet(np.ones(3), len(u)))
-    weight = rng.uniform(0.1, 2, len(u))
-    return CalibrationRows(u, log_w, counts=np.asarray(counts, dtype=float), weight=weight)
+def rows_of(z, counts):
+    weight = np.random.default_rng(1).uniform(0.1, 2, len(z))
+    return CalibrationRows(np.log(z), counts=np.asarray(counts, dtype=float), weight=weight)
 
 
 def differences(function, x):
@@ -69,10 +62,9 @@ def differences(function, x):
 
 
 @pytest.mark.parametrize("family", [OrdinalMap, OrdinalScaleMap, ShiftMap, LineMap])
-@pytest.mark.parametrize("members", [False, True])
 @pytest.mark.parametrize("floor", [None, np.array([0.1, 0.1, 0.2, 0.3, 0.3])])
-def test_gradients_are_finite_differences(data, family, members, floor):
-    loss = LogLoss(family(5), rows_of(*data, members), floor)
+def test_gradients_are_finite_differences(data, family, floor):
+    loss = LogLoss(family(5), rows_of(*data), floor)
     x = np.array([0.3, -0.4, 0.1, 0.2, -0.3, 0.0, 0.1][: len(loss.family.start())])
     if floor is not None:
         x = np.append(x, -1.3)
@@ -87,7 +79,7 @@ def test_the_information_is_the_hessian_where_labels_are_as_predicted(data, kind
     family = kind(5)
     x = np.array([0.3, -0.4, 0.1, 0.2, -0.3, 0.0, 0.1][: len(family.start())])
     known = softmax(family.mapped(x, family.read(np.log(z))), axis=1)
-    loss = LogLoss(family, rows_of(z, known, False), None)
+    loss = LogLoss(family, rows_of(z, known), None)
     H = differences(lambda x: loss(x)[1], x)
     assert_allclose(loss.information(x).H, H, atol=1e-8)
 
@@ -303,24 +295,6 @@ def test_known_probabilities_give_their_scale_and_shift(data):
     known = KnownProbabilities(by_hand(z, 1.3, -0.6))
     found = OrdinalScaling("proba", form="cumulative").fit(z, known, weight)
     assert_allclose([found.scale_, found.intercept_], [1.3, -0.6], atol=1e-6)
-
-
-def test_members_of_an_ensemble_are_mapped_one_by_one(data):
-    z, y = data
-    members = np.stack([z, np.roll(z, 1, axis=1)])
-    found = OrdinalScaling("proba", form="cumulative").fit(Ensemble(members), y)
-    mapped = by_hand(members, found.scale_, found.intercept_)
-    mixture = found.predict_dist(Ensemble(members))
-    assert_allclose(mixture.member_means(), mapped, atol=1e-12)
-    assert_allclose(found.predict_proba(Ensemble(members)), mapped.mean(axis=0), atol=1e-12)
-
-    def loss(x):
-        p = by_hand(members, np.exp(x[0]), x[1]).mean(axis=0)
-        return -(y * np.log(p)).sum() / y.sum() * len(y) + x[0] ** 2 / 2
-
-    free = OrdinalScaling("proba", form="cumulative", shrinkage=0.0).fit(Ensemble(members), y)
-    best = minimize(loss, [0.0, 0.0], method="Nelder-Mead", options={"xatol": 1e-9, "fatol": 1e-9})
-    assert_allclose([np.log(free.scale_), free.intercept_], best.x, atol=1e-4)
 
 
 def proportional_odds(n):

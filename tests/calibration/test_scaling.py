@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 from scipy.optimize import approx_fprime, minimize
-from scipy.special import expit, log_softmax, softmax
+from scipy.special import expit, log_softmax, logsumexp, softmax
 from sklearn.base import clone
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.exceptions import ConvergenceWarning
@@ -67,22 +67,17 @@ def name(thing):
     return type(thing).__name__
 
 
-def rows_of(u, counts, members=False):
-    """With weights, and members that disagree."""
-    rng = np.random.default_rng(1)
-    log_w = None
-    if members:
-        u = np.stack([u, u[:, ::-1], 0.3 * u], axis=1)
-        log_w = np.log(rng.dirichlet(np.ones(3), len(u)))
-    weight = rng.uniform(0.1, 2, len(u))
-    return CalibrationRows(u, log_w, counts=np.asarray(counts, dtype=float), weight=weight)
+def rows_of(u, counts):
+    """With weights."""
+    weight = np.random.default_rng(1).uniform(0.1, 2, len(u))
+    return CalibrationRows(u, counts=np.asarray(counts, dtype=float), weight=weight)
 
 
-@pytest.fixture(params=["", "point with floor", "ensemble", "ensemble with floor"])
+@pytest.fixture(params=["", "floor"])
 def loss_at(request, data, logits):
     """A function of a family: its loss, and a point; with a floor η is the last entry."""
-    rows = rows_of(logits, data.counts, "ensemble" in request.param)
-    floor = np.array([0.2, 0.3, 0.5]) if "floor" in request.param else None
+    rows = rows_of(logits, data.counts)
+    floor = np.array([0.2, 0.3, 0.5]) if request.param else None
 
     def make(family):
         x = family.start() + np.random.default_rng(2).normal(size=len(family.start())) / 3
@@ -107,14 +102,12 @@ def test_gradients_are_finite_differences(family, loss_at):
 
 @pytest.mark.parametrize("family", FAMILIES, ids=name)
 def test_the_loss_is_that_of_scipy(family, loss_at):
-    """The mixture of members and floor, written out."""
+    """The mixture with the floor, written out."""
     loss, x = loss_at(family)
     of_map, eta = loss.split(x)
     rows = loss.rows
     v = transform(rows.log_proba, *family.affine(of_map))
     z = softmax(v, axis=-1)
-    if rows.is_ensemble:
-        z = np.einsum("ns,nsk->nk", np.exp(rows.log_weights), z)
     prior = 0.0
     if loss.pi is not None:
         z = expit(-eta) * z + expit(eta) * loss.pi
@@ -125,7 +118,7 @@ def test_the_loss_is_that_of_scipy(family, loss_at):
 
 
 @pytest.mark.parametrize("family", [VectorMap(3), MatrixMap(3)], ids=name)
-def test_the_information_of_points_is_the_hessian(family, data, logits):
+def test_the_information_without_a_floor_is_the_hessian(family, data, logits):
     loss = LogLoss(family, rows_of(logits, data.counts), None)
     x = family.start() + np.random.default_rng(2).normal(size=len(family.start())) / 3
     H = differences(lambda x: loss(x)[1], x)
@@ -174,6 +167,25 @@ def test_shrinkage_has_scipys_optimum(shrinkage, data, logits):
     best = minimize(loss, np.zeros(6), tol=1e-10)
     model = VectorScaling("logits", shrinkage=shrinkage).fit(logits, data.counts)
     found = np.append(model.scale_ / beta - 1, model.intercept_)
+    assert loss(found) <= best.fun + 1e-10
+    assert_allclose(found, best.x, atol=1e-3)
+
+
+@pytest.mark.parametrize("shrinkage", [1.0, 100.0])
+def test_shrinkage_of_a_matrix_has_scipys_optimum(shrinkage, data, logits):
+    """About the temperature; K entries off the diagonal count as the one on it."""
+    beta = 1 / TemperatureScaling("logits").fit(logits, data.counts).temperature_
+    precision = np.where(np.eye(3) == 1, 1.0, 3.0)
+
+    def loss(x):
+        D, b = x[:9].reshape(3, 3), x[9:]
+        penalty = shrinkage / 2 * ((precision * D**2).sum() + (b**2).sum() / 10)
+        W = beta * (np.eye(3) + D)
+        return scipys_loss(W, b, logits, data.counts) + penalty / 400
+
+    best = minimize(loss, np.zeros(12), tol=1e-10)
+    model = MatrixScaling("logits", shrinkage=shrinkage).fit(logits, data.counts)
+    found = np.append(model.coef_ / beta - np.eye(3), model.intercept_)
     assert loss(found) <= best.fun + 1e-10
     assert_allclose(found, best.x, atol=1e-3)
 
@@ -276,7 +288,7 @@ def test_labels_are_worth_what_kish_says(m, total):
     Q = np.array([rng.dirichlet(total * p) for p in z])
     known = np.isinf(m)
     y = Q if known else rng.multinomial(m, Q).astype(float)
-    rows = CalibrationRows(np.log(z), None, counts=y, weight=np.ones(len(z)), known=known)
+    rows = CalibrationRows(np.log(z), counts=y, weight=np.ones(len(z)), known=known)
     worth = fit.labels_worth(rows, fit.fit_temperature(rows, None))
     rho = 1 / (1 + total)
     expected = 1 / rho if known else m / (1 + (m - 1) * rho)
@@ -308,6 +320,60 @@ def test_parameters_mean_what_they_say(data, logits):
     assert_allclose(
         c.predict_log_proba(logits), log_softmax(logits @ c.coef_.T + c.intercept_, axis=1)
     )
+
+
+FAR = np.array([[0.0, 1e3, -3e3], [0.0, 0.0, -1e5], [-5e3, 2.0, 3e3]])
+
+
+@pytest.mark.parametrize("calibrator", CALIBRATORS, ids=name)
+def test_logarithms_of_what_is_too_small_for_floats(calibrator, data, logits):
+    """By the attributes; and where there are floats they are those of the probabilities."""
+    model = clone(calibrator).fit(logits, data.counts)
+    u = log_softmax(FAR, axis=1)
+    if isinstance(model, MatrixScaling):
+        v = u @ model.coef_.T + model.intercept_
+    elif isinstance(model, VectorScaling):
+        v = model.scale_ * u + model.intercept_
+    else:
+        v = (u + getattr(model, "bias_", 0.0)) / model.temperature_
+    found = model.predict_log_proba(FAR)
+    assert_allclose(found, log_softmax(v, axis=1), rtol=1e-12, atol=1e-12)
+    assert (found < -1000).any()
+    assert_allclose(model.decision_function(FAR), found)
+    assert_allclose(model.predict_log_proba(logits), np.log(model.predict_proba(logits)))
+
+
+def test_log_odds_of_calibrated_logits_are_the_logits():
+    """Labels of softmax(u), known: T is 1, but for what the search leaves of its slope."""
+    u = np.random.default_rng(0).normal(size=(300, 2))
+    model = TemperatureScaling("logits").fit(u, KnownProbabilities(np.exp(log_softmax(u, axis=1))))
+    assert_allclose(model.decision_function([[0.0, 1000.0], [7e4, 0.0]]), [1e3, -7e4], rtol=1e-6)
+
+
+def test_logarithms_of_a_floor_and_of_a_stack(data, logits):
+    """log e π is the least; the stack has the mixture of the scalings."""
+    model = TemperatureScaling("logits", floor="prior").fit(logits, data.counts)
+    least = np.log(model.floor_weight_ * model.floor_)
+    found = model.predict_log_proba(FAR)
+    assert_allclose(found[1, 2], least[2], rtol=1e-12)
+    assert (found >= least - 1e-12).all()
+    assert (found <= 0).all()
+    stack = StackedCalibration("logits", floor=None, inner_cv=2).fit(logits, data.counts)
+    u = log_softmax(FAR, axis=1)
+    parts = stack.parameters_
+    W, b = (parts["matrix"][of] for of in ("coef_", "intercept_"))
+    T = TemperatureScaling("logits").fit(logits, data.counts).temperature_
+    each = [
+        u / parts["temperature"]["temperature_"],
+        np.tile(parts["frequencies"]["intercept_"], (3, 1)),
+        (u + parts["bias_corrected"]["bias_"]) / parts["bias_corrected"]["temperature_"],
+        parts["vector"]["scale_"] * u + parts["vector"]["intercept_"],
+        log_softmax(u / T, axis=1) @ W.T + b,
+    ]
+    with np.errstate(divide="ignore"):
+        log_w = np.log(stack.weights_)[:, None, None]
+    expected = logsumexp(log_w + log_softmax(each, axis=2), axis=0)
+    assert_allclose(stack.predict_log_proba(FAR), expected, rtol=1e-10, atol=1e-10)
 
 
 @pytest.mark.parametrize("calibrator", CALIBRATORS, ids=name)

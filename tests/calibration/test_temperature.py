@@ -15,7 +15,6 @@ from sklearn.frozen import FrozenEstimator
 from sklearn_lhcal.calibration import AlphaCalibration, TemperatureScaling
 from sklearn_lhcal.distributions import Ensemble
 from sklearn_lhcal.label_histogram import KnownProbabilities
-from sklearn_lhcal.metrics import label_log_loss
 from sklearn_lhcal.neural_network import LBFGS, DirichletMultinomialLoss, Newton, PairwiseLoss
 
 
@@ -27,14 +26,15 @@ def label_loss(T, u, y, w=1.0):
     )
 
 
-def best_temperature(u, y, w=1.0):
-    """The optimum by scipy: the loss with the weak prior, one row's worth of ½ (log T)²."""
+def best_temperature(u, y, w=1.0, unit=1.0):
+    """The optimum by scipy: the loss with the weak prior, one row's worth of ½ (log T/unit)²."""
     n = np.sum(w * np.ones(len(u)))
+    center = np.log(unit)
 
     def loss(t):
-        return label_loss(np.exp(t), u, y, w) + 0.5 * t**2 / n
+        return label_loss(np.exp(t), u, y, w) + 0.5 * (t - center) ** 2 / n
 
-    grid = np.linspace(-5, 8, 131)
+    grid = np.linspace(-5, 8, 131) + center
     start = grid[np.argmin([loss(t) for t in grid])]
     found = minimize_scalar(loss, bounds=(start - 0.2, start + 0.2), options={"xatol": 1e-10})
     return np.exp(found.x)
@@ -47,11 +47,48 @@ def test_temperature_is_the_optimum(data, logits, weighted):
     assert_allclose(T, best_temperature(logits, data.counts, w), rtol=1e-6)
 
 
-@pytest.mark.parametrize("factor", [0.01, 0.3, 7.0, 1000.0])
+def median_lead(u):
+    """Of the best class over the second, the lower of two medians."""
+    lead = np.diff(np.sort(u, axis=1)[:, -2:], axis=1)
+    return np.quantile(lead, 0.5, method="inverted_cdf")
+
+
+@pytest.mark.parametrize("factor", [1e-6, 0.01, 0.3, 7.0, 1000.0, 1e30])
 def test_temperature_of_stretched_logits(factor, data):
+    """The prior's centre is 1, or brings scores of another scale to leads of .02 to 50 nats."""
     u = factor * np.log(data.prediction)
+    lead = median_lead(u)
+    unit = lead / np.clip(lead, 0.02, 50)
+    assert (unit == 1) == (factor in (0.3, 7.0))
     T = TemperatureScaling("logits").fit(u, data.counts).temperature_
-    assert_allclose(T, best_temperature(u, data.counts), rtol=1e-6)
+    assert_allclose(T, best_temperature(u, data.counts, unit=unit), rtol=1e-6)
+
+
+@pytest.mark.parametrize("factors", [(1e3, 1e100), (1e-3, 1e-6)])
+def test_scores_of_any_scale_are_one_model(factors, data):
+    """As far as the logarithms of probabilities near 1/3 hold them."""
+    u = np.log(data.prediction)
+    one, other = (
+        TemperatureScaling("logits").fit(factor * u, data.counts).predict_proba(factor * u)
+        for factor in factors
+    )
+    assert_allclose(other, one, atol=1e-7)
+
+
+def test_the_scale_of_scores_counts_weights_and_leaves_out_equal_classes(data):
+    u = 1000 * np.log(data.prediction)
+    w = np.where(median_lead(u) > np.ptp(u, axis=1), 3, np.arange(300) % 2)
+    weighted = TemperatureScaling("logits").fit(u, data.counts, sample_weight=w)
+    repeated = TemperatureScaling("logits")
+    repeated.fit(np.repeat(u, w, axis=0), np.repeat(data.counts, w, axis=0))
+    assert_allclose(weighted.temperature_, repeated.temperature_, rtol=1e-7)
+    single = np.eye(3, dtype=int)[data.counts.argmax(axis=1)]
+    alone = TemperatureScaling("logits").fit(u, single)
+    more = TemperatureScaling("logits")
+    more.fit(np.vstack([u, np.zeros((900, 3))]), np.vstack([single] + [np.eye(3, dtype=int)] * 300))
+    assert_allclose(more.temperature_, alone.temperature_, rtol=1e-7)
+    nothing = TemperatureScaling("logits").fit(np.zeros((300, 3)), single)
+    assert_allclose(nothing.predict_proba(u[:1] * 0), 1 / 3)
 
 
 def test_the_prior_of_the_temperature_is_weak(data):
@@ -151,48 +188,35 @@ def test_known_probabilities_are_the_limit_of_many_raters(data, logits):
 # --- around ensembles ---
 
 
-def test_maps_act_on_each_member_of_an_ensemble(data):
+def test_around_a_forest_it_is_the_temperature_of_its_mean(data):
     forest = RandomForestClassifier(12, min_samples_leaf=20, random_state=0).fit(
         data.X, data.counts.argmax(axis=1)
     )
     calibrator = TemperatureScaling(FrozenEstimator(forest)).fit(data.X, data.counts)
-    members = np.stack(
-        [np.maximum(tree.predict_proba(data.X), 1e-12) for tree in forest.estimators_]
-    )
-    members /= members.sum(axis=2, keepdims=True)
-
-    def loss(t):
-        z = softmax(np.log(members) / np.exp(t), axis=2).mean(axis=0)
-        return label_log_loss(data.counts, z) + 0.5 * t**2 / 300
-
-    best = minimize_scalar(loss, bracket=(0, 1))
-    assert_allclose(calibrator.temperature_, np.exp(best.x), rtol=1e-5)
+    trees = np.stack([tree.predict_proba(data.X) for tree in forest.estimators_])
+    z = trees.mean(axis=0)
+    assert_allclose(calibrator.temperature_, best_temperature(np.log(z), data.counts), rtol=1e-6)
+    expected = softmax(np.log(z) / calibrator.temperature_, axis=1)
+    assert_allclose(calibrator.predict_proba(data.X), expected, atol=1e-12)
+    # P(tree | label) is z_sk / Σ z_sk, and stays
     dist = calibrator.predict_dist(data.X)
     assert isinstance(dist, Ensemble)
-    assert_allclose(
-        dist.proba, softmax(np.log(members) / calibrator.temperature_, axis=2), atol=1e-9
-    )
+    joint = dist.weights[..., None] * dist.proba
+    assert_allclose(joint, expected * trees / trees.sum(axis=0), atol=1e-12)
 
 
 def test_temperature_around_one_hot_members_is_the_global_optimum(data):
-    """The mixture's loss over T has several valleys where members say 0 or 1."""
+    """Members that say 0 or 1 have a mean with zeros, which are clipped at 1e-12."""
     forest = RandomForestClassifier(30, random_state=0).fit(
         data.X[:100], data.counts[:100].argmax(axis=1)
     )
-    calibrator = TemperatureScaling(FrozenEstimator(forest))
+    calibrator = TemperatureScaling(FrozenEstimator(forest), floor=None)
     with pytest.warns(UserWarning, match="labels to which the classifier gives no probability"):
         calibrator.fit(data.X[100:], data.counts[100:])
-    members = np.stack(
-        [np.maximum(t.predict_proba(data.X[100:]), 1e-12) for t in forest.estimators_]
-    )
-    u = np.log(members / members.sum(axis=2, keepdims=True))
-
-    def loss(t):
-        z = softmax(u / np.exp(t), axis=2).mean(axis=0)
-        return label_log_loss(data.counts[100:], z) + 0.5 * t**2 / 200
-
-    best = min(loss(t) for t in np.linspace(-5, 5, 201))
-    assert loss(np.log(calibrator.temperature_)) <= best + 1e-6
+    z = np.maximum(forest.predict_proba(data.X[100:]), 1e-12)
+    u = np.log(z / z.sum(axis=1, keepdims=True))
+    best = best_temperature(u, data.counts[100:])
+    assert_allclose(calibrator.temperature_, best, rtol=1e-5)
 
 
 def test_ensemble_of_one_member_is_the_member(data, logits):

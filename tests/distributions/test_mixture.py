@@ -4,14 +4,23 @@ from itertools import product
 
 import mpmath as mp
 import numpy as np
+import pandas as pd
 import pytest
 from distribution_cases import assert_same
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.testing import assert_allclose
 from oracles import all_distributions, multinomial, random_proba
 from scipy import stats
 
-from sklearn_lhcal.distributions import Dirichlet, DirichletMixture, Ensemble, Mixture, PointMass
+from sklearn_lhcal.distributions import (
+    Dirichlet,
+    DirichletMixture,
+    Distribution,
+    Ensemble,
+    Mixture,
+    PointMass,
+)
 
 mp.mp.dps = 60
 
@@ -251,3 +260,176 @@ def test_members_in_float32_are_rounded_as_float32():
     np.testing.assert_allclose(found, [[0.4, 0.6]], rtol=1e-3)
     with pytest.raises(ValueError, match="must sum to 1"):
         Ensemble(off)
+
+
+# Another mean
+
+
+def random_mixtures():
+    """An ensemble, one with zeros and a member without weight, and a mixture of Dirichlets."""
+    z, total, w = mixture_of_two(n=5, K=4)
+    zeros = z.copy()
+    zeros[0, :, 1] = 0.0
+    zeros[:, :2, 2] = 0.0
+    zeros /= zeros.sum(axis=2, keepdims=True)
+    more = np.concatenate([zeros, np.tile(np.eye(4)[:1], (1, 5, 1))])
+    return {
+        "ensemble": Ensemble(z, w),
+        "zeros": Ensemble(more, [*w, np.zeros(5)]),
+        "dirichlet": DirichletMixture(z, total, w),
+    }
+
+
+@pytest.fixture(params=random_mixtures().values(), ids=random_mixtures())
+def mixture(request):
+    return request.param
+
+
+@pytest.fixture
+def mean():
+    """With classes that have no probability."""
+    p = random_proba(np.random.default_rng(4), 5, 4)
+    p[1, 0] = p[4, 3] = 0.0
+    return p / p.sum(axis=1, keepdims=True)
+
+
+def test_with_a_mean_a_label_tells_members_apart_as_before(mixture, mean):
+    """Bayes' rule row by row; a class that no member expects tells nothing."""
+    found = mixture.with_mean(mean)
+    assert isinstance(found, Ensemble)
+    np.testing.assert_allclose(found.mean(), mean, atol=1e-15)
+    np.testing.assert_allclose(found.weights.sum(axis=0), 1, rtol=1e-14)
+    np.testing.assert_allclose(found.proba.sum(axis=2), 1, rtol=1e-14)
+    S = len(mixture.weights)
+    for i, k in product(range(5), range(4)):
+        joint = [mixture.weights[s, i] * mixture.member_means()[s, i, k] for s in range(S)]
+        share = np.array(joint) / sum(joint) if sum(joint) else mixture.weights[:, i]
+        np.testing.assert_allclose(
+            found.weights[:, i] * found.proba[:, i, k], mean[i, k] * share, rtol=1e-12, atol=1e-300
+        )
+
+
+def test_a_label_then_says_of_members_what_it_said(mixture, mean):
+    """The public posterior, wherever both allow the label."""
+    found = mixture.with_mean(mean)
+    for k in range(4):
+        allowed = (mixture.mean()[:, k] > 0) & (mean[:, k] > 0)
+        y = np.full(5, k)
+        after, before = found.posterior(y).weights, mixture.posterior(y).weights
+        np.testing.assert_allclose(after[:, allowed], before[:, allowed], rtol=1e-12, atol=1e-300)
+
+
+def test_its_own_mean_changes_nothing(mixture):
+    found = mixture.with_mean(mixture.mean())
+    np.testing.assert_allclose(found.weights, mixture.weights, rtol=1e-13)
+    np.testing.assert_allclose(found.member_means(), mixture.member_means(), atol=1e-14)
+
+
+def test_two_means_are_the_last_one(mixture, mean):
+    """Where the first leaves each class a probability."""
+    first = random_proba(np.random.default_rng(5), 5, 4)
+    found, expected = mixture.with_mean(first).with_mean(mean), mixture.with_mean(mean)
+    np.testing.assert_allclose(found.weights, expected.weights, rtol=1e-12)
+    np.testing.assert_allclose(found.proba, expected.proba, atol=1e-14)
+
+
+def test_equal_members_are_moved_to_the_mean(mean):
+    z = random_proba(np.random.default_rng(0), 5, 4)
+    found = Ensemble(np.stack([z] * 3), [0.2, 0.5, 0.3]).with_mean(mean)
+    np.testing.assert_allclose(found.proba, np.stack([mean] * 3), atol=1e-15)
+    np.testing.assert_allclose(found.weights, np.tile([[0.2], [0.5], [0.3]], 5), rtol=1e-14)
+
+
+def test_a_mean_takes_members_in_any_order_and_none_without_weight(mean):
+    z, w = random_proba(np.random.default_rng(0), 3, 5, 4), np.array([0.2, 0.5, 0.3])
+    expected = Ensemble(z, w).with_mean(mean)
+    turned = Ensemble(z[::-1], w[::-1]).with_mean(mean)
+    np.testing.assert_allclose(turned.weights[::-1], expected.weights, rtol=1e-13)
+    np.testing.assert_allclose(turned.proba[::-1], expected.proba, atol=1e-15)
+    more = Ensemble([*z, np.tile(np.eye(4)[3], (5, 1))], [*w, 0.0]).with_mean(mean)
+    np.testing.assert_allclose(more.weights, [*expected.weights, np.zeros(5)], rtol=1e-14)
+    np.testing.assert_allclose(more.proba[:3], expected.proba, atol=1e-15)
+    # as it was, since nothing is said of it
+    np.testing.assert_array_equal(more.proba[3], np.tile(np.eye(4)[3], (5, 1)))
+
+
+def test_a_certain_mean_has_certain_members():
+    """And members that exclude the class have no weight."""
+    z = np.array([[[0.5, 0.5, 0.0]], [[0.0, 0.6, 0.4]], [[0.2, 0.3, 0.5]]])
+    found = Ensemble(z).with_mean([[1.0, 0.0, 0.0]])
+    np.testing.assert_allclose(found.weights, [[5 / 7], [0], [2 / 7]], rtol=1e-14)
+    np.testing.assert_allclose(found.proba[[0, 2]], np.tile([1.0, 0, 0], (2, 1, 1)), atol=1e-15)
+    np.testing.assert_array_equal(found.proba[1], z[1])
+
+
+def test_a_class_that_no_member_expects_is_given_to_all_by_weight():
+    found = Ensemble([[[1.0, 0.0]], [[1.0, 0.0]]], [0.3, 0.7]).with_mean([[0.6, 0.4]])
+    np.testing.assert_allclose(found.weights, [[0.3], [0.7]], rtol=1e-14)
+    np.testing.assert_allclose(found.proba, [[[0.6, 0.4]]] * 2, rtol=1e-14)
+
+
+def test_a_mean_with_names_is_read_by_name(mean):
+    names, order = np.array(["c", "a", "d", "b"]), [1, 3, 0, 2]
+    z = random_proba(np.random.default_rng(0), 2, 5, 4)
+    bare = Ensemble(z).with_mean(mean)
+    assert bare.classes is None
+    named = Ensemble([pd.DataFrame(member, columns=names) for member in z])
+    for p in (mean, pd.DataFrame(mean, columns=names)[names[order]]):
+        found = named.with_mean(p)
+        np.testing.assert_array_equal(found.classes, named.classes)
+        np.testing.assert_allclose(found.mean(), mean, atol=1e-15)
+        np.testing.assert_allclose(found.weights, bare.weights, rtol=1e-14)
+    with pytest.raises(ValueError, match="classes"):
+        named.with_mean(pd.DataFrame(mean, columns=["a", "b", "c", "e"]))
+
+
+@pytest.mark.parametrize("shape", [(4, 4), (5, 3), (1, 4)])
+def test_a_mean_has_the_shape_of_the_mixture(mixture, shape):
+    with pytest.raises(ValueError, match=r"mean must have shape \(5, 4\), got"):
+        mixture.with_mean(np.full(shape, 1 / shape[1]))
+
+
+def test_a_mean_is_on_the_simplex(mixture):
+    with pytest.raises(ValueError, match="must sum to 1"):
+        mixture.with_mean(np.full((5, 4), 0.3))
+
+
+def test_a_mean_does_not_write_to_what_it_is_made_of(mixture, mean):
+    p, before = mean.copy(), (mixture.weights.copy(), mixture.member_means().copy())
+    found = mixture.with_mean(p)
+    p[:] = 0.25
+    np.testing.assert_allclose(found.mean(), mean, atol=1e-15)
+    np.testing.assert_array_equal(mixture.weights, before[0])
+    np.testing.assert_array_equal(mixture.member_means(), before[1])
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(1, 60), st.integers(0, 10**6))
+def test_a_mean_is_at_most_1(S, seed):
+    """Weights of thirds do not sum to 1 in floats."""
+    rng = np.random.default_rng(seed)
+    z = np.tile([1.0, 0.0], (S, 6, 1))
+    for w in (None, rng.uniform(0, 1, (S, 6)), rng.integers(1, 4, (S, 6)) / 3):
+        for d in (Ensemble(z, w), DirichletMixture(z, np.full((S, 6), 2.0), w)):
+            assert (d.mean() <= 1).all()
+            np.testing.assert_allclose(d.mean()[:, 0], 1, rtol=1e-14)
+
+
+@pytest.mark.parametrize("kind", [Ensemble, DirichletMixture])
+def test_mixtures_of_different_numbers_of_members_are_joined(kind):
+    """What is known of each sample stays what it was."""
+    rng = np.random.default_rng(0)
+    y = rng.multinomial(2, [0.2, 0.3, 0.5], 9)
+    parts = []
+    for size, n in ((4, 3), (1, 6)):
+        z = rng.dirichlet(np.ones(3), (size, n))
+        totals = () if kind is Ensemble else (rng.uniform(1, 9, (size, n)),)
+        parts.append(kind(z, *totals))
+    joined = Distribution.concatenate(parts)
+    for rows, part in ((slice(0, 3), parts[0]), (slice(3, 9), parts[1])):
+        for name in ("mean", "variance", "disagreement", "mutual_information", "interval"):
+            assert_allclose(getattr(joined[rows], name)(), getattr(part, name)(), atol=1e-12)
+        after = joined.posterior(y)[rows].mean()
+        assert_allclose(after, part.posterior(y[rows]).mean(), atol=1e-12)
+        log_prob = joined.log_prob_counts(y)[rows]
+        assert_allclose(log_prob, part.log_prob_counts(y[rows]), atol=1e-12)

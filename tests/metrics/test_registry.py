@@ -53,19 +53,32 @@ def test_get_scorer_falls_back_to_scikit_learn():
         get_scorer("no_such_scorer")
 
 
-@pytest.mark.parametrize("missing", ["registry", "clash"])
-def test_without_the_registry_importing_warns_and_objects_work(monkeypatch, missing):
+def test_without_the_registry_importing_warns_and_objects_work(monkeypatch):
     from sklearn.metrics import _scorer
 
-    if missing == "registry":
-        monkeypatch.delattr(_scorer, "_SCORERS")
-    else:
-        monkeypatch.setitem(_scorer._SCORERS, "neg_epistemic_loss", _scorer._SCORERS["accuracy"])
+    monkeypatch.delattr(_scorer, "_SCORERS")
     with pytest.warns(RuntimeWarning, match="scorer objects"):
         register_scorers()
     X, counts = problem()
     scores = cross_val_score(MODEL, X, counts, scoring=SCORERS["neg_epistemic_loss"], cv=CV)
     assert np.isfinite(scores).all()
+
+
+def test_a_name_that_scikit_learn_has_too_is_skipped_alone(monkeypatch):
+    from sklearn.metrics import _scorer
+
+    theirs = _scorer._SCORERS["accuracy"]
+    registry = {name: one for name, one in _scorer._SCORERS.items() if name not in SCORERS}
+    monkeypatch.setattr(_scorer, "_SCORERS", registry | {"neg_epistemic_loss": theirs})
+    # warnings are errors here
+    register_scorers()
+    assert _scorer._SCORERS["neg_epistemic_loss"] is theirs
+    assert set(SCORERS) <= set(_scorer._SCORERS)
+    X, counts = problem()
+    ours = cross_val_score(MODEL, X, counts, scoring=SCORERS["neg_epistemic_loss"], cv=CV)
+    by_name = cross_val_score(MODEL, X, counts, scoring="neg_label_log_loss", cv=CV)
+    assert np.isfinite([*ours, *by_name]).all()
+    assert get_scorer("neg_epistemic_loss").metric is SCORERS["neg_epistemic_loss"].metric
 
 
 SCRIPT = """

@@ -303,8 +303,8 @@ class DecisionCalibration(Scaling):
         check_grid(self.grid, self.criterion)
         self._scaling()._check(one_model)
 
-    def _fitted(self, rows):
-        return self._scaling()._fitted(rows)
+    def _fitted(self, rows, floor):
+        return self._scaling()._fitted(rows, floor)
 
     def _fit_map(self, rows):
         # what searches needs torch, which what decides does without
@@ -325,11 +325,11 @@ class DecisionCalibration(Scaling):
             family = TemperatureMap(rows.n_classes)
             nll = FittedMap(family, family.start())
         else:
-            nll = self._fitted(rows)
+            nll = self._fitted(rows, floor)
             warn(rows, [nll], *self._remedies)
 
         def refit(part: CalibrationRows) -> FittedMap:
-            return nll if is_stack else self._fitted(part)
+            return nll if is_stack else self._fitted(part, floor)
 
         search = Search(
             rows=rows,

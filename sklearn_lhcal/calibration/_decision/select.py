@@ -163,17 +163,16 @@ def fit_candidates(search: Search, starts: list[FittedMap]) -> tuple[list[dict],
 
 def cost_scale(search: Search) -> float:
     """κ, the unit of λ and 1/β: mean over rows of the standard deviation of f between decisions."""
-    z = search.nll.distribution(search.rows).mean()
+    z = np.exp(search.nll.log_z(search.rows.log_proba))
     sd = np.einsum("nk,kd->nd", z, search.unit_costs).std(axis=1)
     return max(float(np.average(sd, weights=search.rows.weight)), 1e-12)
 
 
 class RowTensors(NamedTuple):
-    """Log-probabilities u, weights of members or None, and label frequencies y; rows come last."""
+    """Log-probabilities u and label frequencies y, (K, n): samples come last."""
 
-    u: Tensor  # (K, n), or (S, K, n)
-    member: Tensor | None  # (S, n)
-    y: Tensor  # (K, n)
+    u: Tensor
+    y: Tensor
 
     @classmethod
     def of(cls, rows: CalibrationRows) -> "RowTensors":
@@ -182,8 +181,7 @@ class RowTensors(NamedTuple):
         def last(a):
             return torch.as_tensor(np.ascontiguousarray(np.moveaxis(a, 0, -1)))
 
-        member = last(np.exp(rows.log_weights)) if rows.is_ensemble else None
-        return cls(last(rows.log_proba), member, last(rows.frequencies))
+        return cls(last(rows.log_proba), last(rows.frequencies))
 
 
 def probabilities(x: Tensor, maps: list[FittedMap], rows: RowTensors) -> Tensor:
@@ -191,8 +189,6 @@ def probabilities(x: Tensor, maps: list[FittedMap], rows: RowTensors) -> Tensor:
     family: Any = maps[0].family  # an affine one
     v = torch.vmap(lambda one: transform(rows.u.mT, *family.affine(one, torch)).mT)(x)
     z = torch.softmax(v, dim=-2)
-    if rows.member is not None:
-        z = torch.einsum("sn,bskn->bkn", rows.member, z)
     if maps[0].pi is None:
         return z
     e = torch.as_tensor(expit([one.eta for one in maps]))[:, None, None]
@@ -228,10 +224,7 @@ def _unit(fitted: FittedMap, rows: CalibrationRows) -> Floats:
     """What moves logits by about 1, (p,): of a class's own scale the inverse of their size."""
     unit = np.ones(len(fitted.x))
     if isinstance(fitted.family, VectorMap):
-        squares = rows.log_proba**2
-        if rows.is_ensemble:
-            squares = squares.mean(axis=1)
-        size = np.sqrt(np.average(squares, axis=0, weights=rows.weight))
+        size = np.sqrt(np.average(rows.log_proba**2, axis=0, weights=rows.weight))
         unit[: rows.n_classes] = 1 / np.maximum(size, 1e-3)
     return unit
 
@@ -280,7 +273,7 @@ def decide_out_of_fold(search: Search, starts: list[FittedMap], x: NDArray) -> O
     folds = zip(starts[1:], x[1:], search.splits, strict=True)
     for j, (start, candidates, (_, test)) in enumerate(folds):
         some = rows.take(test)
-        z = [start._replace(x=one).distribution(some).mean() for one in candidates]
+        z = [np.exp(start._replace(x=one).log_z(some.log_proba)) for one in candidates]
         found.decisions[:, test] = bayes_columns(np.array(z), search.C)
         found.z[test] = z[0]
         found.fold[test] = j

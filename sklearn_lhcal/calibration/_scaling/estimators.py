@@ -1,5 +1,6 @@
 """Scaling of logits, u' = W u + b in four families, and their mixture (P1 App. D.1, P4 §5)."""
 
+from dataclasses import replace
 from typing import Literal
 
 import numpy as np
@@ -9,21 +10,29 @@ from .._base import Calibrated, Cv, _BaseCalibrator
 from .._order import check_order
 from .._rows import CalibrationRows
 from .fit import (
-    STRENGTHS,
     as_read,
     fit_penalised,
     fit_shrunk,
     fit_temperature,
     floor_probabilities,
+    resolved_floor,
     rows_for_fit,
     warn,
 )
-from .maps import BiasCorrectedMap, Family, FittedMap, MatrixMap, TemperatureMap, VectorMap
+from .maps import (
+    BiasCorrectedMap,
+    ChainedMap,
+    Family,
+    FittedMap,
+    MatrixMap,
+    TemperatureMap,
+    VectorMap,
+)
 from .ordinal import FORMS
-from .stack import StackedMap, fit_stack
+from .stack import Member, StackedMap, fit_stack
 
 # what is mixed in
-Floor = Literal["uniform", "prior"] | None
+Floor = Literal["auto", "uniform", "prior"] | None
 
 
 class Scaling(_BaseCalibrator):
@@ -34,19 +43,22 @@ class Scaling(_BaseCalibrator):
     # What to do about zeros, and about a search that did not end.
     _remedies = 'floor="uniform"', "calibrate on more samples"
 
-    def _fitted(self, rows: CalibrationRows) -> FittedMap | StackedMap:
-        """What is fitted on samples of positive weight."""
+    def _fitted(self, rows: CalibrationRows, floor: str | None) -> Member | StackedMap:
+        """What is fitted on samples of positive weight, with this mixing."""
         raise NotImplementedError
 
     def _fit_map(self, rows):
-        rows = rows_for_fit(rows, self.floor)
-        fitted = self._fitted(rows)
+        floor = resolved_floor(self.floor, rows)
+        rows = rows_for_fit(rows, floor)
+        fitted = self._fitted(rows, floor)
         warn(rows, fitted.maps, *self._remedies)
         return {"_fitted_map": fitted, **fitted.attributes()}
 
     def _map(self, rows):
-        fitted = self._fitted_map
-        return fitted.distribution(as_read(rows, fitted.pi))
+        return rows.moved(self._log_z(rows))
+
+    def _log_z(self, rows):
+        return self._fitted_map.log_z(as_read(rows, self._fitted_map.pi).log_proba)
 
 
 class ShrunkScaling(Scaling):
@@ -59,7 +71,7 @@ class ShrunkScaling(Scaling):
         self,
         estimator: Calibrated = None,
         *,
-        floor: Floor = None,
+        floor: Floor = "auto",
         shrinkage: float | None = None,
         cv: Cv = None,
         random_state: Seed = None,
@@ -69,8 +81,8 @@ class ShrunkScaling(Scaling):
         self.floor = floor
         self.shrinkage = shrinkage
 
-    def _fitted(self, rows):
-        pi = floor_probabilities(self.floor, rows)
+    def _fitted(self, rows, floor):
+        pi = floor_probabilities(floor, rows)
         _, alone = self._families()
         return self._fitted_from(fit_temperature(rows, pi, alone), rows)
 
@@ -78,10 +90,10 @@ class ShrunkScaling(Scaling):
         """The family, and that without what is shrunk."""
         return self._family, TemperatureMap
 
-    def _fitted_from(self, temperature: FittedMap, rows: CalibrationRows) -> FittedMap:
-        strengths = STRENGTHS if self.shrinkage is None else [_strength(self.shrinkage)]
+    def _fitted_from(self, below: FittedMap, rows: CalibrationRows) -> FittedMap:
+        strengths = None if self.shrinkage is None else [_strength(self.shrinkage)]
         family, _ = self._families()
-        return fit_shrunk(family(rows.n_classes), rows, temperature, strengths)
+        return fit_shrunk(family(rows.n_classes), rows, below, strengths)
 
 
 def _strength(shrinkage: float) -> tuple[float, float]:
@@ -112,7 +124,10 @@ class PublishedScaling(ShrunkScaling):
     def _fitted_from(self, temperature, rows):
         penalties = self._penalties()
         if not penalties:
-            return super()._fitted_from(temperature, rows)
+            below = temperature
+            if self.shrinkage is None:
+                below = fit_shrunk(BiasCorrectedMap(rows.n_classes), rows, temperature)
+            return super()._fitted_from(below, rows)
         family = self._family(rows.n_classes)
         precision = family.published_precision(**penalties)
         return fit_penalised(family, rows, temperature, rows.weight.sum() * precision)
@@ -127,8 +142,9 @@ class TemperatureScaling(Scaling):
     ``"proba"`` give the same model. Probabilities are clipped at 1e-12 first; with uniform mixing
     they are not.
 
-    Around an ensemble T acts on each member and is fitted on the mixture. The search starts from
-    the best of a grid of temperatures, because such problems have several valleys.
+    Around an ensemble (a forest, bagging, soft voting, several networks) T acts on the mean of its
+    members, which is what the ensemble predicts. `predict_dist` keeps what a label says about the
+    members, see `sklearn_lhcal.distributions.Mixture.with_mean`.
 
     Parameters
     ----------
@@ -136,11 +152,11 @@ class TemperatureScaling(Scaling):
         What to calibrate: any scikit-learn classifier (None: LogisticRegression), a skorch net, a
         FrozenEstimator (then all data goes to calibration), another calibrator, or ``"logits"`` /
         ``"proba"`` where X holds the outputs of a model that ran elsewhere.
-    floor : {None, "uniform", "prior"}, default=None
+    floor : {"auto", "uniform", "prior", None}, default="auto"
         Mixing with a fixed distribution π, so that no probability is 0: ``z = (1−e) softmax(u/T) +
-        e π`` with a fitted e. π is uniform, or the shares of the classes among the labels. Use it
-        for classifiers that predict zeros: forests, nearest neighbours, naive Bayes, rounded files.
-        Around an ensemble the uniform distribution is one more member.
+        e π`` with a fitted e. π is uniform, or the shares of the classes among the labels. "auto":
+        uniform where the classifier gives calibration samples probabilities of 0 (below 1e-12), as
+        forests, nearest neighbours, naive Bayes and rounded files do; else None.
     cv : int, splitter, list of splits or "holdout", default=None
         How the classifier's out-of-fold predictions are made. None: what a wrapped calibrator says,
         else 5 folds. An int stratifies by majority label. "holdout": fit on 80%, calibrate that
@@ -192,7 +208,7 @@ class TemperatureScaling(Scaling):
         self,
         estimator: Calibrated = None,
         *,
-        floor: Floor = None,
+        floor: Floor = "auto",
         cv: Cv = None,
         random_state: Seed = None,
         verbose: Verbose = 0,
@@ -200,21 +216,22 @@ class TemperatureScaling(Scaling):
         super().__init__(estimator, cv=cv, random_state=random_state, verbose=verbose)
         self.floor = floor
 
-    def _fitted(self, rows):
-        return fit_temperature(rows, floor_probabilities(self.floor, rows))
+    def _fitted(self, rows, floor):
+        return fit_temperature(rows, floor_probabilities(floor, rows))
 
 
 class BiasCorrectedTemperatureScaling(ShrunkScaling):
     """Divides the logits by one positive temperature after adding a bias to each class.
 
     ``u' = (u+b)/T``, for models whose class frequencies are off: by a shift of the label
-    distribution, say. Biases are shrunk to 0, temperatures as in `TemperatureScaling`.
+    distribution, say. Biases are shrunk to 0, by standard deviations from 0.1 to 10, and
+    temperatures as in `TemperatureScaling`.
 
     Parameters
     ----------
     estimator : classifier, default=None
         As in `TemperatureScaling`.
-    floor : {None, "uniform", "prior"}, default=None
+    floor : {"auto", "uniform", "prior", None}, default="auto"
         As in `TemperatureScaling`.
     shrinkage : float or None, default=None
         λ of the penalty ``λ/20 Σ (b/T)²``, in nats for all samples. None: by evidence, as in
@@ -288,7 +305,7 @@ class OrdinalScaling(ShrunkScaling):
         As in `TemperatureScaling`.
     form : {"classwise", "cumulative"}, default="classwise"
         Which of the two.
-    floor : {None, "uniform", "prior"}, default=None
+    floor : {"auto", "uniform", "prior", None}, default="auto"
         As in `TemperatureScaling`.
     shrinkage : float or None, default=None
         λ of the penalty, λ/20 times the sum of squares off the line, or ``λ/20 b²``, in nats for
@@ -340,7 +357,7 @@ class OrdinalScaling(ShrunkScaling):
         estimator: Calibrated = None,
         *,
         form: Literal["classwise", "cumulative"] = "classwise",
-        floor: Floor = None,
+        floor: Floor = "auto",
         shrinkage: float | None = None,
         cv: Cv = None,
         random_state: Seed = None,
@@ -366,9 +383,10 @@ class OrdinalScaling(ShrunkScaling):
 class VectorScaling(PublishedScaling):
     """Scales and shifts the logit of each class: ``u' = v∘u + b``.
 
-    Scales are shrunk to that of the common temperature, ``v = (1+d)/T``, and shifts to 0, so that
-    few samples do not overfit. The samples decide how much: the transform is the average over four
-    strengths, weighted by their evidence. There five raters who always agree count as one sample,
+    Scales are shrunk to that of a common temperature, ``v = (1+d)/T``, and shifts to 0, so that
+    few samples do not overfit. T is that beside shifts, of `BiasCorrectedTemperatureScaling`. The
+    samples decide how much: the transform is the average over six strengths, weighted by their
+    evidence. There five raters who always agree count as one sample,
     and five who label independently as five. It depends on a constant added to the logits of a
     sample, so it always sees log-probabilities. This deviates from P1; otherwise ``"logits"`` and
     ``"proba"`` would give two models.
@@ -377,7 +395,7 @@ class VectorScaling(PublishedScaling):
     ----------
     estimator : classifier, default=None
         As in `TemperatureScaling`.
-    floor : {None, "uniform", "prior"}, default=None
+    floor : {"auto", "uniform", "prior", None}, default="auto"
         As in `TemperatureScaling`.
     shrinkage : float or None, default=None
         λ of the penalty ``λ/2 (Σ d² + Σ b²/10)``, in nats for all samples. None: by evidence. 0:
@@ -424,7 +442,7 @@ class VectorScaling(PublishedScaling):
         self,
         estimator: Calibrated = None,
         *,
-        floor: Floor = None,
+        floor: Floor = "auto",
         shrinkage: float | None = None,
         bias_penalty: float | None = None,
         cv: Cv = None,
@@ -441,11 +459,14 @@ class MatrixScaling(PublishedScaling):
     """Any affine transform of the logits, ``u' = W u + b``.
 
     W is shrunk to that of the common temperature, ``W = (1+D)/T``, and b to 0, by the evidence, as
-    in `VectorScaling`. Or both are penalised as P1 does. It sees log-probabilities, as there.
+    in `VectorScaling`. Or both are penalised as P1 does. It sees log-probabilities, as there; with
+    uniform mixing those after `BiasCorrectedTemperatureScaling` with that mixing.
 
     Parameters
     ----------
     estimator : classifier, default=None
+        As in `TemperatureScaling`.
+    floor : {"auto", "uniform", "prior", None}, default="auto"
         As in `TemperatureScaling`.
     shrinkage : float or None, default=None
         As in `VectorScaling`; the squares of D off the diagonal count K times.
@@ -461,6 +482,8 @@ class MatrixScaling(PublishedScaling):
         The matrix W.
     intercept_ : ndarray of shape (n_classes,)
         The shift b of each class.
+    floor_weight_, floor_
+        As in `TemperatureScaling`.
     classes_ : ndarray of shape (n_classes,)
         Sorted class names.
     estimator_ : classifier
@@ -486,15 +509,12 @@ class MatrixScaling(PublishedScaling):
     """
 
     _family = MatrixMap
-    _remedies = (
-        'TemperatureScaling(…, floor="uniform") around the classifier',
-        PublishedScaling._remedies[1],
-    )
 
     def __init__(
         self,
         estimator: Calibrated = None,
         *,
+        floor: Floor = "auto",
         shrinkage: float | None = None,
         off_diagonal_penalty: float | None = None,
         bias_penalty: float | None = None,
@@ -503,9 +523,19 @@ class MatrixScaling(PublishedScaling):
         verbose: Verbose = 0,
     ) -> None:
         super().__init__(estimator, cv=cv, random_state=random_state, verbose=verbose)
+        self.floor = floor
         self.shrinkage = shrinkage
         self.off_diagonal_penalty = off_diagonal_penalty
         self.bias_penalty = bias_penalty
+
+    def _fitted(self, rows, floor):
+        if floor is None:
+            return super()._fitted(rows, None)
+        # a matrix mixes logarithms, which must not come from zeros
+        temperature = fit_temperature(rows, floor_probabilities(floor, rows))
+        first = fit_shrunk(BiasCorrectedMap(rows.n_classes), rows, temperature)
+        after = replace(rows, log_proba=first.log_z(rows.log_proba))
+        return ChainedMap(first, super()._fitted(after, None))
 
 
 class StackedCalibration(Scaling):
@@ -523,7 +553,7 @@ class StackedCalibration(Scaling):
     and have not.
 
     Samples are dealt to the folds by their labels and predictions, so that their order does not
-    matter. Around an ensemble each member is stacked. Weights count samples, but a sample is in one
+    matter. Weights count samples, but a sample is in one
     fold. Copies of it may be in several, which favours scalings with many parameters: give a
     weight, not copies.
 
@@ -533,7 +563,7 @@ class StackedCalibration(Scaling):
     ----------
     estimator : classifier, default=None
         As in `TemperatureScaling`.
-    floor : {"uniform", "prior", None}, default="uniform"
+    floor : {"auto", "uniform", "prior", None}, default="uniform"
         As in `TemperatureScaling`.
     inner_cv : int, default=5
         Number of folds for the weights, at least 2; no more than samples with one majority label.
@@ -597,5 +627,5 @@ class StackedCalibration(Scaling):
         self.floor = floor
         self.inner_cv = inner_cv
 
-    def _fitted(self, rows):
-        return fit_stack(rows, self.floor, self.inner_cv, self.verbose)[0]
+    def _fitted(self, rows, floor):
+        return fit_stack(rows, floor, self.inner_cv, self.verbose)[0]

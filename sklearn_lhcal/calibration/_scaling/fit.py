@@ -1,27 +1,32 @@
 """Fits an affine transform: least log loss with a normal prior, averaged over its strengths.
 
-    z = (1−e) Σ_s w_s p_s + e π,   p_s = softmax(W u_s + b),   e = σ(η)
+    z = (1−e) p + e π,   p = softmax(W u + b),   e = σ(η)
 
-over the members s of an ensemble, of which a point prediction has one; π is mixed in. A label of
-class k comes from member s with probability r_s = (1−e) w_s p_sk / z_k. Letters: n samples, y the
-share (L,) of each label in the weighted sum of all, n_s = Σ y r_s over the labels of a sample, x
-the transform's parameters, with mixing also η, J = ∂u'/∂x as in `maps`. The log loss of a label is
+where π is mixed in. A label of class k does not come from π with probability r = (1−e) p_k / z_k.
+Letters: n samples, y the share (L,) of each label in the weighted sum of all, m = Σ y r over the
+labels of a sample, x the transform's parameters, with mixing also η, J = ∂u'/∂x as in `maps`. The
+log loss of a label is
 
-    F = −Σ y log z,   ∂F/∂x = Σ Jᵀ(n_s p_s − Σ y r_s e_k),   ∂F/∂η = Σ y (Σ_s r_s − (1−e))
+    F = −Σ y log z,   ∂F/∂x = Σ Jᵀ(m p − Σ y r e_k),   ∂F/∂η = Σ y (r − (1−e))
 
 The weight e of π has the prior −0.1 (log e + log(1−e)), in nats of one sample.
 
-1. The temperature, n F(β) + ½ (log β)² with β = 1/T, is least at β. The search begins at the best
-   of a grid. A stacked calibrator shrinks it towards 1: log β ← (1 − 1/(h log²β))₊ log β. Here h is
-   the information about log β in nν labels (James and Stein 1961, positive part).
+1. The temperature, n F(β) + ½ log²(β/β₀) with β = 1/T, is least at β. The search begins at the best
+   of a grid about β₀. This is 1, or brings the median lead of the best class over the second to
+   between 0.02 and 50 nats: scores may have any scale. A stacked calibrator shrinks β towards β₀,
+   l ← (1 − 1/(h l²))₊ l of l = log(β/β₀). Here h is the information about log β in nν labels (James
+   and Stein 1961, positive part).
 2. Labels of one sample depend on each other, as raters see the same case. They are worth ν of as
    many samples, by the frequencies ȳ of the labels and what the temperature predicts, z:
 
        ν = Σ_i (1 − ‖z_i‖²) / Σ_i ‖ȳ_i − z_i‖²   (Kish's design effect), from 1 to their number.
 
    It is 1 where the raters of a sample always agree, and their number where each follows z alone.
-   For each strength (s_d, s_b) the other parameters are shrunk towards c, those of u' = βu: scales
-   with the standard deviation s = β s_d, biases with s = s_b. With d = 1/s²
+   For each strength (s_d, s_b) the other parameters are shrunk towards c, those of u' = βu. Here β
+   is that of the family below, which is fitted first: of the temperature for the bias-corrected
+   family, and of the latter for a vector and a matrix, since where class frequencies changed only
+   a temperature beside biases is right. The standard deviation is β s_d for scales, s_b for biases.
+   With d = 1/s²
 
        J(x) = nν F(x) + ½ Σ d (x − c)²   is least at x̂; with a single strength ν is 1.
 
@@ -31,16 +36,20 @@ The weight e of π has the prior −0.1 (log e + log(1−e)), in nats of one sam
 
    The temperature alone, x = c, is the limit s → 0 and one more strength.
    Behind a strength whose evidence is far below the best no other is tried.
-4. The transform is that of x = Σ softmax(log evidence) x̂ over the strengths.
+4. The transform is that of x = Σ softmax(log evidence) x̂ over the strengths. It is that of the
+   likeliest where the loss of the average is above all of theirs, as mixing is not convex.
 
 Each minimum is found by L-BFGS in t, x = x₀ + L⁻ᵀt, where LLᵀ is H at the start x₀ (Cholesky): in
-t it is 1 there. The search for a strength begins where that for the one before ended.
+t it is 1 there. The search for a strength begins where that for the one before ended, the first at
+the fit of the family below. Where π explains more than a few labels another search begins at the
+optimum without mixing, and the lower minimum is taken: large biases may lie in another valley.
 """
 
 import warnings
 from collections.abc import Iterator, Sequence
+from copy import copy
 from dataclasses import replace
-from functools import reduce
+from functools import cached_property, reduce
 from itertools import product
 from operator import add
 from typing import Any, NamedTuple
@@ -55,18 +64,23 @@ from ..._utils.simplex import EPS, gini, row_max, row_sum, softmax
 from .._rows import CalibrationRows
 from .maps import ClassInformation, Family, FittedMap, Information, TemperatureMap, VectorMap
 
-# Standard deviations of scales (over the temperature's) and of biases. A scale of a few per cent is
-# a small correction, of 1 any; ratios of three are as fine as a few hundred samples can tell.
-STRENGTHS = ((0.03, 0.1), (0.1, 0.3), (0.3, 1.0))
 # So many nats behind the best, evidence is taken to fall further: over strengths it has one peak,
 # where the loss is quadratic and curved alike in all directions.
 _FAR_BEHIND = 20.0
-# The log β and, with mixing, the η that are tried, on so many samples, more of ensembles, as their
-# loss has many valleys.
+# The log β/β₀ and, with mixing, the η that are tried, on so many samples; and the η at the optimum
+# without mixing.
 _LOG_BETAS = tuple(range(-10, 4))
 _ETAS = (-6.0, -2.0)
+_ETAS_OF_UNMIXED = (-12.0, -8.0, -6.0, -4.0, -2.0)
 _START_ROWS = 200
-_START_ROWS_OF_MEMBERS = 2_000
+# The median lead of the best class, in nats, that needs no other scale; and the least lead, as a
+# share of the largest, that is one.
+_LEADS = (0.02, 50.0)
+_LEAST_LEAD = 1e-9
+# The weight of π above which a fit may be better without it.
+_LITTLE = 0.02
+# The evidence's share below which a strength does not matter.
+_SHARE = 1e-3
 # The most steps; the slope in t at which a search ends, and that above which it has failed. Half
 # the square of the slope is what is left, in nats of a sample.
 _MOST = 2_000
@@ -94,6 +108,14 @@ def rows_for_fit(rows: CalibrationRows, floor: str | None) -> CalibrationRows:
     return replace(as_read(rows, floor), X=None).take(rows.weight > 0)
 
 
+def resolved_floor(floor: str | None, rows: CalibrationRows) -> str | None:
+    """What "auto" stands for: uniform mixing where probabilities would be clipped, else none."""
+    if floor != "auto":
+        return floor
+    are_clipped = rows.proba is not None and rows.proba[rows.weight > 0].min(initial=1.0) < EPS
+    return "uniform" if are_clipped else None
+
+
 def floor_probabilities(floor: str | None, rows: CalibrationRows) -> Floats | None:
     """π: uniform, or the shares of the classes."""
     if floor is None:
@@ -111,15 +133,13 @@ def class_shares(rows: CalibrationRows) -> Floats:
 
 
 class _Block(NamedTuple):
-    """Some samples with their members one below the other, and the labels of these samples.
+    """Some samples and their labels.
 
-    u (m·S, …) as it is transformed, log-weights of the labels' members (L, S), classes k and shares
-    y (L,); the samples of u where their members stand, (L, S), and the entries of u'.ravel() where
-    these have class k.
+    u (m, …) as it is transformed; of the labels classes k and shares y (L,), their samples in u,
+    and the entries of u'.ravel() where these have class k.
     """
 
     u: Floats
-    log_w: Floats
     k: Indices
     y: Floats
     at: Indices
@@ -143,6 +163,7 @@ class LogLoss:
         self.pi = pi
         # Nats of a sample in those of a label: a prior is one for all samples.
         self.n_rows = float(rows.weight.sum())
+        self.beta_0 = unit_beta(rows)
         self._blocks = list(_in_blocks(rows, family))
 
     def split(self, x: Floats) -> tuple[Floats, float]:
@@ -154,36 +175,42 @@ class LogLoss:
     def value(self, x: Floats) -> float:
         """F."""
         of_map, eta = self.split(x)
-        F = sum(self._members(block, of_map, eta)[-1] for block in self._blocks)
+        F = sum(self._parts(block, of_map, eta)[-1] for block in self._blocks)
         return F + self._prior(eta)[0]
+
+    @cached_property
+    def unmixed(self) -> "LogLoss":
+        """The same without mixing."""
+        loss = copy(self)
+        loss.pi = None
+        return loss
 
     def __call__(self, x: Floats) -> tuple[float, Floats]:
         """F and its gradient, shape (p,)."""
         of_map, eta = self.split(x)
         F, slope = self._prior(eta)
         G = np.zeros(len(of_map))
-        of_members = 0.0
+        of_map_alone = 0.0
         for block in self._blocks:
-            p, Z, a, value = self._members(block, of_map, eta)
+            p, Z, a, value = self._parts(block, of_map, eta)
             F += value
-            of_members += a.sum()
+            of_map_alone += a.sum()
             p *= (_sums(block.at, a, len(p)) / Z)[:, None]
             p.ravel()[block.entry] -= a
             G += self.family.slope(of_map, block.u, p)
         if self.pi is None:
             return F, G
-        return F, np.append(G, of_members - expit(-eta) + slope)
+        return F, np.append(G, of_map_alone - expit(-eta) + slope)
 
     def information(self, x: Floats) -> Information | ClassInformation:
-        """Second derivatives if it were known which member a label comes from.
+        """Second derivatives if it were known which labels come from π.
 
-        They are those of F for points without mixing, but for the curvature of log β. Else they
-        are larger: of an ensemble F is not convex.
+        They are those of F without mixing, but for the curvature of log β. Else they are larger.
         """
         of_map, eta = self.split(x)
 
         def of(block):
-            p, Z, a, _ = self._members(block, of_map, eta)
+            p, Z, a, _ = self._parts(block, of_map, eta)
             p /= Z[:, None]
             return self.family.information(of_map, block.u, p, _sums(block.at, a, len(p)))
 
@@ -200,10 +227,8 @@ class LogLoss:
         weight = _FLOOR_PRIOR / self.n_rows
         return -weight * (log_expit(eta) + log_expit(-eta)), weight * np.tanh(eta / 2)
 
-    def _members(
-        self, block: _Block, x: Floats, eta: float
-    ) -> tuple[Floats, Floats, Floats, float]:
-        """Z p of the members (m·S, K), Z (m·S,), y r of the labels (L, S), and the value."""
+    def _parts(self, block: _Block, x: Floats, eta: float) -> tuple[Floats, Floats, Floats, float]:
+        """Z p (m, K), Z (m,), y r of the labels (L,), and the value."""
         # In the order of samples, in which entries of labels are counted.
         v = np.ascontiguousarray(self.family.mapped(x, block.u))
         v -= row_max(v)[:, None]
@@ -211,31 +236,46 @@ class LogLoss:
         p = np.exp(np.maximum(v, _LEAST, out=v), out=v)
         Z = row_sum(p)
         log_p -= np.log(Z)[block.at]
-        log_p += block.log_w + log_expit(-eta)
-        log_z = np.logaddexp.reduce(log_p, axis=1)
-        if self.pi is not None:
-            log_z = np.logaddexp(log_z, log_expit(eta) + np.log(self.pi)[block.k])
-        a = block.y[:, None] * np.exp(log_p - log_z[:, None])
+        if self.pi is None:
+            return p, Z, block.y, -float(block.y @ log_p)
+        log_p += log_expit(-eta)
+        log_z = np.logaddexp(log_p, log_expit(eta) + np.log(self.pi)[block.k])
+        a = block.y * np.exp(log_p - log_z)
         return p, Z, a, -float(block.y @ log_z)
 
 
 def _sums(at: Indices, a: Floats, size: int) -> Floats:
     """Σ a over the entries that have the same number."""
-    return np.bincount(at.ravel(), a.ravel(), size).astype(np.float64, copy=False)
+    return np.bincount(at, a, size).astype(np.float64, copy=False)
 
 
 def _in_blocks(rows: CalibrationRows, family: Family) -> Iterator[_Block]:
     """The samples, some at a time."""
     K = rows.n_classes
-    S = rows.log_proba[0].size // K
     i, k, y = rows.label_pairs
-    size = max(_BLOCK // (S * K), 64)
+    size = max(_BLOCK // K, 64)
     for begin in range(0, len(rows), size):
-        u = family.read(rows.log_proba[begin : begin + size].reshape(-1, K))
-        own = slice(*np.searchsorted(i, [begin, begin + size]))
-        at = (i[own] - begin)[:, None] * S + np.arange(S)
-        log_w = rows.log_weights[i[own]] if rows.is_ensemble else np.zeros((1, 1))
-        yield _Block(u, log_w, k[own], y[own], at, at * K + k[own, None])
+        u = family.read(rows.log_proba[begin : begin + size])
+        labels = slice(*np.searchsorted(i, [begin, begin + size]))
+        at = i[labels] - begin
+        yield _Block(u, k[labels], y[labels], at, at * K + k[labels])
+
+
+def unit_beta(rows: CalibrationRows) -> float:
+    """β₀, which brings the median lead of the best class over the second into a common range.
+
+    Equal classes lead by nothing and are left out; a weight counts samples.
+    """
+    if rows.n_classes == 1:
+        return 1.0
+    u = np.partition(rows.log_proba, -2, axis=1)
+    lead = u[:, -1] - u[:, -2]
+    order = np.argsort(lead)[np.count_nonzero(lead <= _LEAST_LEAD * lead.max()) :]
+    if not len(order):
+        return 1.0
+    upto = np.cumsum(rows.weight[order])
+    median = lead[order[np.searchsorted(upto, upto[-1] / 2)]]
+    return float(np.clip(median, *_LEADS) / median)
 
 
 class Prior(NamedTuple):
@@ -250,9 +290,10 @@ class Prior(NamedTuple):
 
 
 class Fit(NamedTuple):
-    """A minimum x̂ with its log evidence, up to a constant; and ∂²F/∂x² there."""
+    """A minimum x̂ of J/n, with its log evidence, up to a constant; and ∂²F/∂x² there."""
 
     x: Floats
+    value: float
     log_evidence: float
     information: Information | ClassInformation
     converged: bool = True
@@ -264,23 +305,24 @@ def fit_temperature(
     """The transform of one temperature, or of another family in which nothing is shrunk."""
     family = of(rows.n_classes)
     loss = LogLoss(family, rows, pi)
-    start = _best_of_grid(family, rows, pi)
-    found = fit(loss, shrunk(loss, 1.0, np.inf, np.inf), start)
-    return _fitted_map(loss, found.x, found.converged)
+    center = family.start(loss.beta_0)
+    prior = _with_mixing(loss, Prior(center, np.ones(len(center)), np.zeros(len(center), bool)))
+    result = fit(loss, prior, _best_of_grid(loss, prior))
+    return _fitted_map(loss, result.x, result.converged)
 
 
 def toward_one(temperature: FittedMap, rows: CalibrationRows) -> FittedMap:
-    """The temperature shrunk towards 1, by as much as chance explains of it."""
-    x = temperature.x
+    """The temperature shrunk towards 1 (β₀), by as much as chance explains of it."""
     loss = LogLoss(temperature.family, rows, temperature.pi)
-    found: Any = loss.information(_at_temperature(loss.family, temperature))
-    h = loss.n_rows * labels_worth(rows, temperature) * found.H[0, 0]
-    return temperature._replace(x=x - x / np.maximum(h * x**2, 1))
+    away = temperature.x - np.log(loss.beta_0)
+    information: Any = loss.information(_embedded(loss.family, temperature))
+    h = loss.n_rows * labels_worth(rows, temperature) * information.H[0, 0]
+    return temperature._replace(x=temperature.x - away / np.maximum(h * away**2, 1))
 
 
-def labels_worth(rows: CalibrationRows, temperature: FittedMap) -> float:
+def labels_worth(rows: CalibrationRows, fitted: FittedMap) -> float:
     """ν, how many labels of as many samples the labels of one sample are worth."""
-    z = temperature.distribution(rows).mean()
+    z = np.exp(fitted.log_z(rows.log_proba))
     of_one = rows.weight @ gini(z)
     of_all = rows.weight @ row_sum((rows.frequencies - z) ** 2)
     n_labels = rows.weight @ row_sum(rows.counts) / rows.weight.sum()
@@ -298,25 +340,31 @@ def constant(rows: CalibrationRows, pi: Floats | None) -> FittedMap:
 def fit_shrunk(
     family: Family,
     rows: CalibrationRows,
-    temperature: FittedMap,
-    strengths: Sequence[tuple[float, float]] = STRENGTHS,
+    below: FittedMap,
+    strengths: Sequence[tuple[float, float]] | None = None,
 ) -> FittedMap:
     """The transform averaged over the strengths, which increase; of one strength its minimum."""
+    strengths = family.strengths if strengths is None else strengths
     if len(strengths) > 1:
-        rows = replace(rows, weight=rows.weight * labels_worth(rows, temperature))
-    loss = LogLoss(family, rows, temperature.pi)
-    start = _at_temperature(family, temperature)
-    priors = [shrunk(loss, np.exp(temperature.x[0]), *strength) for strength in strengths]
+        rows = replace(rows, weight=rows.weight * labels_worth(rows, below))
+    loss = LogLoss(family, rows, below.pi)
+    priors = [shrunk(loss, below, *strength) for strength in strengths]
+    start = _embedded(family, below)
     fits = [_temperature_alone(loss, priors[0], start)]
     for prior in priors:
-        fits.append(fit(loss, prior, fits[-1].x, fits[-1].information))
+        fits.append(fit(loss, prior, start))
+        start = fits[-1].x
         if fits[-1].log_evidence < max(one.log_evidence for one in fits) - _FAR_BEHIND:
             break
     if len(priors) == 1:
         del fits[0]
     weights = softmax(np.array([one.log_evidence for one in fits]))
     x = weights @ np.array([one.x for one in fits])
-    converged = temperature.converged and all(one.converged for one in fits)
+    if loss.pi is not None:
+        likely = [loss.value(fits[i].x) for i in np.flatnonzero(weights > _SHARE)]
+        if loss.value(x) > max(likely):
+            x = fits[weights.argmax()].x
+    converged = below.converged and all(one.converged for one in fits)
     return _fitted_map(loss, x, converged)
 
 
@@ -326,15 +374,15 @@ def fit_penalised(
     """The transform of least n F + ½ Σ precision x², in nats of samples; start: temperature."""
     loss = LogLoss(family, rows, temperature.pi)
     is_shrunk = np.zeros(len(precision), dtype=bool)
-    prior = _with_floor(loss, Prior(np.zeros(len(precision)), precision, is_shrunk))
-    found = fit(loss, prior, _at_temperature(family, temperature))
-    return _fitted_map(loss, found.x, found.converged)
+    prior = _with_mixing(loss, Prior(np.zeros(len(precision)), precision, is_shrunk))
+    result = fit(loss, prior, _embedded(family, temperature))
+    return _fitted_map(loss, result.x, result.converged)
 
 
-def _at_temperature(family: Family, temperature: FittedMap) -> Floats:
-    """Parameters for that temperature and mixing."""
-    x = family.embedded(temperature.x)
-    return x if temperature.pi is None else np.append(x, temperature.eta)
+def _embedded(family: Family, below: FittedMap) -> Floats:
+    """Parameters for a transform of the family below, and its mixing."""
+    x = family.embedded(below.x)
+    return x if below.pi is None else np.append(x, below.eta)
 
 
 def _fitted_map(loss: LogLoss, x: Floats, converged: bool) -> FittedMap:
@@ -343,42 +391,51 @@ def _fitted_map(loss: LogLoss, x: Floats, converged: bool) -> FittedMap:
     return FittedMap(loss.family, of_map, loss.pi, float(eta), converged)
 
 
-def shrunk(loss: LogLoss, beta: float, scale: float, bias: float) -> Prior:
-    """About the temperature 1/β; the temperature itself, where the family has one, about 1."""
-    is_shrunk = np.isfinite(loss.family.prior_sd(1.0, 1.0, 1.0))
-    sd = np.where(is_shrunk, loss.family.prior_sd(beta, scale, bias), 1.0)
-    center = np.where(is_shrunk, loss.family.start(beta), 0.0)
-    return _with_floor(loss, Prior(center, sd**-2.0, is_shrunk))
+def shrunk(loss: LogLoss, below: FittedMap, scale: float, bias: float) -> Prior:
+    """About the temperature of the family below; where the family has its own, that about 1/β₀."""
+    family, beta = loss.family, np.exp(below.x[0])
+    is_shrunk = np.isfinite(family.prior_sd(1.0, 1.0, 1.0))
+    sd = np.where(is_shrunk, family.prior_sd(beta, scale, bias), 1.0)
+    center = np.where(is_shrunk, family.start(beta), family.start(loss.beta_0))
+    return _with_mixing(loss, Prior(center, sd**-2.0, is_shrunk))
 
 
-def _with_floor(loss: LogLoss, prior: Prior) -> Prior:
+def _with_mixing(loss: LogLoss, prior: Prior) -> Prior:
     """With nothing about η, whose prior is a part of the log loss."""
     if loss.pi is None:
         return prior
     return Prior._make(np.pad(values, (0, 1)) for values in prior)
 
 
-def fit(
-    loss: LogLoss,
-    prior: Prior,
-    start: Floats,
-    information: Information | ClassInformation | None = None,
-) -> Fit:
-    """The minimum of J; the search begins where the log loss has this information."""
-    if information is None:
-        information = loss.information(start)
-    x, converged = _minimised(loss, prior, start, information)
+def fit(loss: LogLoss, prior: Prior, start: Floats) -> Fit:
+    """The minimum of J; the search begins at `start`.
+
+    Another begins at the optimum without mixing, and the lower minimum is taken.
+    """
+    result = _fit_from(loss, prior, start)
+    if loss.pi is None or expit(result.x[-1]) < _LITTLE:
+        return result
+    alone = Prior._make(values[:-1] for values in prior)
+    x, _ = _minimised(loss.unmixed, alone, start[:-1], loss.unmixed.information(start[:-1]))
+    starts = [np.append(x, eta) for eta in _ETAS_OF_UNMIXED]
+    other = _fit_from(loss, prior, min(starts, key=loss.value))
+    return min(result, other, key=lambda fit: fit.value)
+
+
+def _fit_from(loss: LogLoss, prior: Prior, start: Floats) -> Fit:
+    x, converged = _minimised(loss, prior, start, loss.information(start))
     information = loss.information(x)
     value, slope = _value(loss, prior, x)
     M = information.factor(prior.d / loss.n_rows)
     log_d = np.log(np.maximum(prior.d[prior.is_shrunk], 1e-300))
     evidence = _log_evidence(loss.n_rows, value, M.log_det, len(x)) + 0.5 * log_d.sum()
     # A last step, of Newton, takes what rounding hid from the search.
-    return Fit(x - M.solved(slope), evidence, information, converged)
+    return Fit(x - M.solved(slope), value, evidence, information, converged)
 
 
 def _temperature_alone(loss: LogLoss, prior: Prior, x: Floats) -> Fit:
-    """The fit where x is the temperature's, and what is shrunk stays where it is."""
+    """The fit at x where what is shrunk is that of the temperature."""
+    x = np.where(prior.is_shrunk, prior.center, x)
     information = loss.information(x)
     value, _ = _value(loss, prior, x)
     free = ~prior.is_shrunk
@@ -387,7 +444,8 @@ def _temperature_alone(loss: LogLoss, prior: Prior, x: Floats) -> Fit:
     if isinstance(information, Information):
         H = Information(information.H[np.ix_(free, free)])
         log_det = H.factor(prior.d[free] / loss.n_rows).log_det
-    return Fit(x, _log_evidence(loss.n_rows, value, log_det, free.sum()), information)
+    evidence = _log_evidence(loss.n_rows, value, log_det, free.sum())
+    return Fit(x, value, evidence, information)
 
 
 def _log_evidence(n: float, value: float, log_det: float, p: int) -> float:
@@ -420,15 +478,15 @@ def _minimised(
     return start + A.times(found.x), bool(converged)
 
 
-def _best_of_grid(family: Family, rows: CalibrationRows, pi: Floats | None) -> Floats:
+def _best_of_grid(loss: LogLoss, prior: Prior) -> Floats:
     """x of the β, and with mixing η, of least loss on a part of the samples."""
-    most = _START_ROWS_OF_MEMBERS if rows.is_ensemble else _START_ROWS
-    some = rows.take(slice(None, None, -(-len(rows) // most)))
-    loss = LogLoss(family, some, pi)
-    axes = [_LOG_BETAS] if pi is None else [_LOG_BETAS, _ETAS]
-    grid = np.array([[*family.start(np.exp(b)), *eta] for b, *eta in product(*axes)])
-    values = [loss.value(x) + 0.5 * x[0] ** 2 / rows.weight.sum() for x in grid]
-    return grid[np.argmin(values)]
+    rows, family = loss.rows, loss.family
+    some = LogLoss(family, rows.take(slice(None, None, -(-len(rows) // _START_ROWS))), loss.pi)
+    axes = [_LOG_BETAS] if loss.pi is None else [_LOG_BETAS, _ETAS]
+    grid = [[*family.start(loss.beta_0 * np.exp(b)), *eta] for b, *eta in product(*axes)]
+    away = np.array(grid) - prior.center
+    values = [some.value(np.array(x)) for x in grid] + 0.5 * away**2 @ prior.d / loss.n_rows
+    return np.array(grid[np.argmin(values)])
 
 
 def warn(rows: CalibrationRows, maps: list[FittedMap], of_zeros: str, of_search: str) -> None:
@@ -474,7 +532,7 @@ def _warn_of_zeros(rows: CalibrationRows, remedy: str) -> None:
 
 
 def _warn_of_separation(rows: CalibrationRows, fitted: FittedMap) -> None:
-    if rows.is_ensemble or rows.n_classes == 1:
+    if rows.n_classes == 1:
         return
     below = ~fitted.family.best(fitted.mapped(rows.log_proba))
     # one label below the best class of the transform will do

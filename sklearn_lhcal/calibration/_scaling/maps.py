@@ -8,7 +8,7 @@ d of a prior it is M = H + diag d. By Cholesky M = LLᵀ, and A = L⁻ᵀ makes 
 """
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
@@ -17,16 +17,18 @@ from scipy.linalg.lapack import dtrtri
 from scipy.special import expit, log_expit, log_softmax
 
 from ..._utils.arrays import Floats, Mask
-from ..._utils.simplex import row_max, row_sum, softmax
-from ...distributions import Distribution, PointMass
-from .._rows import CalibrationRows
+from ..._utils.simplex import row_max, row_sum
 
+# Of families whose biases alone are shrunk.
+BIASES = ((0.0, 0.1), (0.0, 0.3), (0.0, 1.0), (0.0, 3.0), (0.0, 10.0))
 # Parameters of a matrix above which its Hessian is approximated.
 _MOST_EXACT = 500
 # The ridge, as a share of the diagonal: some directions of the parameters change nothing.
 _RIDGE = 1e-10
 # Of the first part of a Hessian, from which most is subtracted where predictions are certain.
 _ROUNDING = 1e-13
+# The largest |log β|: the square of β times a log-probability is a float.
+_MOST_LOG = 300.0
 # Share of the mean weight of the classes that is added to each: some are hardly predicted.
 _SHARE = 1e-3
 
@@ -125,28 +127,36 @@ class ClassInformation:
 class Family(ABC):
     """One family of transforms of logits for K classes."""
 
+    # Prior standard deviations that are tried, of scales (over the temperature's) and of biases. A
+    # scale of a few per cent is a small correction, of 1 any; ratios of three are as fine as a few
+    # hundred samples can tell. Class frequencies may differ by orders of magnitude.
+    strengths: tuple[tuple[float, float], ...] = (
+        *((0.03, 0.1), (0.1, 0.3), (0.3, 1.0)),
+        *((0.1, 3.0), (0.1, 10.0)),
+    )
+
     def __init__(self, n_classes: int):
         self.K = n_classes
 
     def read(self, u: Floats) -> Floats:
-        """What the transform makes of log-probabilities (…, K), whatever its parameters."""
+        """What the transform makes of log-probabilities (n, K), whatever its parameters."""
         return u
 
     @abstractmethod
     def mapped(self, x: Floats, u: Floats) -> Floats:
-        """u' of what was read, up to a constant a sample, shape (…, K)."""
+        """u' of what was read, up to a constant a sample, shape (n, K)."""
 
     def best(self, v: Floats) -> Mask:
         """Of u', which classes a surer transform would choose, shape (n, K)."""
         return v == row_max(v)[:, None]
 
     @abstractmethod
-    def start(self, beta: float = 1.0) -> Floats:
-        """x of u' = βu; the identity for β = 1."""
+    def start(self, beta: float = 1.0, c: float | Floats = 0.0) -> Floats:
+        """x of u' = βu + c; the identity for β = 1."""
 
     def embedded(self, x: Floats) -> Floats:
-        """This family's parameters for the transform of a family without shrinkage at x."""
-        return self.start(np.exp(x[0]))
+        """This family's parameters for the transform at x of the family that it is shrunk to."""
+        return self.start(np.exp(x[0]), x[1:] if len(x) > 1 else 0.0)
 
     @abstractmethod
     def attributes(self, x: Floats) -> dict:
@@ -204,11 +214,11 @@ class _DiagonalMap(AffineMap):
 class TemperatureMap(_DiagonalMap):
     """u' = βu, x = (log β,)."""
 
-    def start(self, beta=1.0):
+    def start(self, beta=1.0, c=0.0):
         return np.log([beta])
 
     def affine(self, x, xp=np):
-        return xp.exp(x[0]), None
+        return beta_of(x, xp), None
 
     def attributes(self, x):
         return {"temperature_": float(np.exp(-x[0]))}
@@ -217,17 +227,19 @@ class TemperatureMap(_DiagonalMap):
         return np.full(1, np.inf)
 
     def _derivatives(self, x):
-        return np.full((self.K, 1), np.exp(x[0])), np.zeros((self.K, 1))
+        return np.full((self.K, 1), beta_of(x)), np.zeros((self.K, 1))
 
 
 class BiasCorrectedMap(_DiagonalMap):
     """u' = βu + c, x = (log β, c); in the letters of the docstring β = 1/T and c = b/T."""
 
-    def start(self, beta=1.0):
-        return np.append(np.log(beta), np.zeros(self.K))
+    strengths = BIASES
+
+    def start(self, beta=1.0, c=0.0):
+        return np.append(np.log(beta), np.zeros(self.K) + c)
 
     def affine(self, x, xp=np):
-        return xp.exp(x[0]), x[1:]
+        return beta_of(x, xp), x[1:]
 
     def attributes(self, x):
         T = float(np.exp(-x[0]))
@@ -239,15 +251,15 @@ class BiasCorrectedMap(_DiagonalMap):
 
     def _derivatives(self, x):
         V = np.zeros((self.K, self.K + 1))
-        V[:, 0] = np.exp(x[0])
+        V[:, 0] = beta_of(x)
         return V, np.eye(self.K, self.K + 1, 1)
 
 
 class VectorMap(_DiagonalMap):
     """u' = v∘u + b, x = (v, b)."""
 
-    def start(self, beta=1.0):
-        return np.append(np.full(self.K, beta), np.zeros(self.K))
+    def start(self, beta=1.0, c=0.0):
+        return np.append(np.full(self.K, beta), np.zeros(self.K) + c)
 
     def affine(self, x, xp=np):
         return x[: self.K], x[self.K :]
@@ -269,8 +281,8 @@ class VectorMap(_DiagonalMap):
 class MatrixMap(AffineMap):
     """u' = W u + b, x = the samples θ_k of (W, b), so that u'_k = θ_k·ũ with ũ = (u, 1)."""
 
-    def start(self, beta=1.0):
-        return np.column_stack([beta * np.eye(self.K), np.zeros(self.K)]).ravel()
+    def start(self, beta=1.0, c=0.0):
+        return np.column_stack([beta * np.eye(self.K), np.zeros(self.K) + c]).ravel()
 
     def affine(self, x, xp=np):
         x = x.reshape(self.K, self.K + 1)
@@ -311,6 +323,11 @@ class MatrixMap(AffineMap):
             np.einsum("ii->i", block)[:] *= 1 + _ROUNDING
             H[own, own] += block
         return Information(H)
+
+
+def beta_of(x, xp=np):
+    """β of log β, which a search may try beyond the range of floats."""
+    return xp.exp(xp.clip(x[0], -_MOST_LOG, _MOST_LOG))
 
 
 def transform(u, W, b):
@@ -355,47 +372,33 @@ class FittedMap(NamedTuple):
         return learnt
 
     def mapped(self, u: Floats) -> Floats:
-        """u' before mixing, of the shape of u (n, …, K)."""
+        """u' before mixing, (n, K)."""
         return self.family.mapped(self.x, self.family.read(u))
 
-    def members(self, u: Floats) -> Floats:
-        """Probabilities before mixing, of the shape of u (n, …, K)."""
-        return softmax(self.mapped(u))
+    def log_unmixed(self, u: Floats) -> Floats:
+        """Logarithms of probabilities before mixing, (n, K)."""
+        return log_softmax(self.mapped(u), axis=-1)
 
-    def log_floored(self, u: Floats) -> Floats:
-        """Logarithms of probabilities after mixing, of the shape of u."""
-        log_p = log_softmax(self.mapped(u), axis=-1)
-        if self.pi is None:
-            return log_p
-        log_e = log_expit(self.eta) + np.log(self.pi)
-        return np.logaddexp(log_expit(-self.eta) + log_p, log_e)
-
-    def distribution(self, rows: CalibrationRows) -> Distribution:
-        """Class probabilities of points; an ensemble, of which π is one more member."""
-        if self.pi is None:
-            v = self.mapped(rows.log_proba)
-        elif not rows.is_ensemble:
-            v = self.log_floored(rows.log_proba)
-        else:
-            n = len(rows)
-            v = self.mapped(rows.log_proba)
-            log_pi = np.log(self.pi)
-            v = np.concatenate([v, np.broadcast_to(log_pi, (n, 1, len(log_pi)))], axis=1)
-            log_w = [rows.log_weights + log_expit(-self.eta), np.full((n, 1), log_expit(self.eta))]
-            rows = replace(rows, log_weights=np.concatenate(log_w, axis=1))
-        return rows.distribution(PointMass.of_checked(softmax(rows.of_members(v))))
+    def log_z(self, u: Floats) -> Floats:
+        """Logarithms of probabilities, (n, K)."""
+        return mixed(self.log_unmixed(u), self.eta, self.pi)
 
 
-class AfterTemperature(NamedTuple):
-    """A transform of what a temperature with its mixing predicts; it mixes nothing in itself."""
+class ChainedMap(NamedTuple):
+    """A transform of what another with its mixing predicts; it mixes nothing in itself."""
 
-    temperature: FittedMap
+    first: FittedMap
     last: FittedMap
 
     @property
+    def maps(self) -> list["ChainedMap"]:
+        """Itself."""
+        return [self]
+
+    @property
     def pi(self) -> Floats | None:
-        """π of the temperature, or None."""
-        return self.temperature.pi
+        """π of the first, or None."""
+        return self.first.pi
 
     @property
     def eta(self) -> float:
@@ -405,17 +408,25 @@ class AfterTemperature(NamedTuple):
     @property
     def converged(self) -> bool:
         """Whether each search ended at its minimum."""
-        return self.temperature.converged and self.last.converged
+        return self.first.converged and self.last.converged
 
     def attributes(self) -> dict:
-        """What users know the parameters of the second transform by."""
-        return self.last.attributes()
+        """What users know the parameters of the second transform and the mixing by."""
+        mixing = {k: v for k, v in self.first.attributes().items() if k.startswith("floor")}
+        return self.last.attributes() | mixing
 
-    def members(self, u: Floats) -> Floats:
-        """Probabilities, of the shape of u (n, …, K)."""
-        return self.last.members(self.temperature.log_floored(u))
+    def log_unmixed(self, u: Floats) -> Floats:
+        """Logarithms of probabilities, (n, K)."""
+        return self.last.log_unmixed(self.first.log_z(u))
 
-    def distribution(self, rows: CalibrationRows) -> Distribution:
-        """Class probabilities of points, or of each member of an ensemble."""
-        u = self.temperature.log_floored(rows.log_proba)
-        return self.last.distribution(replace(rows, log_proba=u))
+    def log_z(self, u: Floats) -> Floats:
+        """The same: all mixing is that of the first."""
+        return self.log_unmixed(u)
+
+
+def mixed(log_p: Floats, eta: float, pi: Floats | None) -> Floats:
+    """log((1−e) p + e π), at most 0."""
+    if pi is None:
+        return log_p
+    log_e = log_expit(eta) + np.log(pi)
+    return np.minimum(np.logaddexp(log_expit(-eta) + log_p, log_e), 0.0)

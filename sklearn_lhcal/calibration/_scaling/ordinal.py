@@ -22,7 +22,7 @@ from scipy.special import expit, exprel, log_expit
 
 from ..._utils.arrays import Floats
 from .._order import median_scores
-from .maps import Family, Information, _DiagonalMap
+from .maps import BIASES, Family, Information, _DiagonalMap, beta_of
 
 # Below it log(1 + e^t) and 1 − exp(−e^t) are e^t to all digits.
 _TINY = -37.0
@@ -30,6 +30,8 @@ _TINY = -37.0
 
 class OrdinalMap(Family):
     """t_j = a l_j + b, x = (log a, b)."""
+
+    strengths = BIASES
 
     def read(self, u):
         """The K − 1 of l, and the K − 2 of log d."""
@@ -52,8 +54,8 @@ class OrdinalMap(Family):
     def best(self, v):
         return median_scores(np.exp(v)) <= 0
 
-    def start(self, beta=1.0):
-        return np.array([np.log(beta), 0.0])
+    def start(self, beta=1.0, c=0.0):
+        return np.array([np.log(beta), c])
 
     def attributes(self, x):
         return {"scale_": float(np.exp(x[0])), "intercept_": float(x[1])}
@@ -72,7 +74,7 @@ class OrdinalMap(Family):
 
     def _terms(self, x: Floats, u: Floats) -> tuple[Floats, Floats]:
         """t (…, K−1), and log(a d) (…, K−2)."""
-        t = np.exp(x[0]) * u[..., : self.K - 1] + x[1:].sum()
+        t = beta_of(x) * u[..., : self.K - 1] + x[1:].sum()
         return t, x[0] + u[..., self.K - 1 :]
 
     def _derivatives(self, x: Floats, u: Floats) -> Floats:
@@ -91,7 +93,7 @@ class OrdinalMap(Family):
 class OrdinalScaleMap(OrdinalMap):
     """t_j = a l_j, x = (log a,)."""
 
-    def start(self, beta=1.0):
+    def start(self, beta=1.0, c=0.0):
         return np.log([beta])
 
     def prior_sd(self, beta, scale, bias):
@@ -101,12 +103,12 @@ class OrdinalScaleMap(OrdinalMap):
 class LineMap(_DiagonalMap):
     """u' = au + cg, x = (log a, c)."""
 
-    def start(self, beta=1.0):
-        return np.array([np.log(beta), 0.0])
+    def start(self, beta=1.0, c=0.0):
+        return np.array([np.log(beta), c])
 
     def affine(self, x, xp=np):
         _, B = self._derivatives(x)
-        return np.exp(x[0]), B @ x
+        return beta_of(x), B @ x
 
     def attributes(self, x):
         a, b = self.affine(x)
@@ -118,7 +120,7 @@ class LineMap(_DiagonalMap):
 
     def _derivatives(self, x):
         V = np.zeros((self.K, self.K + 2))
-        V[:, 0] = np.exp(x[0])
+        V[:, 0] = beta_of(x)
         g = np.arange(self.K) - (self.K - 1) / 2
         B = np.column_stack([np.zeros(self.K), g, np.eye(self.K)])
         return V[:, : len(x)], B[:, : len(x)]
@@ -127,8 +129,10 @@ class LineMap(_DiagonalMap):
 class ShiftMap(LineMap):
     """u' = au + cg + r, x = (log a, c, r)."""
 
-    def start(self, beta=1.0):
-        return self.embedded(super().start(beta))
+    strengths = BIASES
+
+    def start(self, beta=1.0, c=0.0):
+        return self.embedded(super().start(beta, c))
 
     def embedded(self, x):
         return np.append(x, np.zeros(self.K))

@@ -5,6 +5,7 @@ samples that the scalings z_m were not fitted on.
 """
 
 from dataclasses import replace
+from functools import reduce
 from typing import NamedTuple
 
 import numpy as np
@@ -14,20 +15,20 @@ from scipy.special import expit, logit
 
 from ..._utils.arrays import Floats, Indices
 from ..._utils.progress import Progress
-from ...distributions import Distribution
+from ..._utils.simplex import log
 from .._rows import CalibrationRows
 from .fit import constant, fit_shrunk, fit_temperature, floor_probabilities, toward_one
 from .maps import (
-    AfterTemperature,
     BiasCorrectedMap,
+    ChainedMap,
     FittedMap,
     MatrixMap,
-    TemperatureMap,
     VectorMap,
+    mixed,
 )
 from .ordinal import FORMS
 
-Member = FittedMap | AfterTemperature
+Member = FittedMap | ChainedMap
 # The most classes of a stacked calibrator with a matrix: its Hessian is exact up to them.
 _MOST_OF_MATRIX = 21
 # Samples of a fold, and the stacked calibrator that was fitted without them.
@@ -46,7 +47,7 @@ class StackedMap(NamedTuple):
 
     Parameters
     ----------
-    named : dict of FittedMap and AfterTemperature
+    named : dict of FittedMap and ChainedMap
         By name, with one π, or none.
     weights : ndarray of shape (M,)
         w, with sum 1.
@@ -73,21 +74,16 @@ class StackedMap(NamedTuple):
         """π of all members, or None."""
         return self.maps[0].pi
 
-    def distribution(self, rows: CalibrationRows) -> Distribution:
-        """Class probabilities of points; each member of an ensemble is stacked.
+    def log_z(self, u: Floats) -> Floats:
+        """Logarithms of probabilities, (n, K).
 
         Σ_m w_m [(1−e_m) p_m + e_m π] = (1−e) p + e π, with e = Σ_m w_m e_m and p the mean of p_m
-        under weights w_m (1−e_m): a transform at temperature 1 with one π.
+        under weights w_m (1−e_m).
         """
-        share = self.weights * [1 - expit(one.eta) for one in self.maps]
-        share = share / share.sum()
-        p = np.zeros_like(rows.log_proba)
-        for part, one in zip(share, self.maps, strict=True):
-            p += part * one.members(rows.log_proba)
-        family = TemperatureMap(rows.n_classes)
-        eta = float(logit(self._floor_weight()))
-        whole = FittedMap(family, family.start(), self.pi, eta)
-        return whole.distribution(replace(rows, log_proba=np.log(np.maximum(p, _TINY))))
+        share = self.weights * [expit(-one.eta) for one in self.maps]
+        parts = zip(log(share / share.sum()), self.maps, strict=True)
+        log_p = reduce(np.logaddexp, (log_w + one.log_unmixed(u) for log_w, one in parts))
+        return mixed(log_p, float(logit(self._floor_weight())), self.pi)
 
     def _floor_weight(self) -> float:
         return float(self.weights @ [expit(one.eta) for one in self.maps])
@@ -108,12 +104,9 @@ class StackAtTemperature(NamedTuple):
         """What users know the parameters by."""
         return self.stack.attributes() | self.last.attributes()
 
-    def distribution(self, rows: CalibrationRows) -> Distribution:
-        """What the stacked calibrator predicts, with that temperature on top."""
-        found = self.stack.distribution(rows)
-        if not self.last.x.any():
-            return found
-        return self.last.distribution(CalibrationRows.of(found))
+    def log_z(self, u: Floats) -> Floats:
+        """Logarithms of what the stacked calibrator predicts, with that temperature on top."""
+        return self.last.log_z(self.stack.log_z(u))
 
 
 def fit_stack(
@@ -133,7 +126,7 @@ def fit_stack(
     for train, test in Progress(splits, desc="stack", disable=not verbose):
         fold_maps.append(_fitted_maps(rows.take(train), floor))
         held_out = rows.take(test)
-        z[:, test] = [one.distribution(held_out).mean() for one in fold_maps[-1].values()]
+        z[:, test] = [np.exp(one.log_z(held_out.log_proba)) for one in fold_maps[-1].values()]
     weights = best_weights(z, rows)
     folds = [
         (test, StackedMap(fitted, weights))
@@ -144,9 +137,10 @@ def fit_stack(
 
 def predicted_out_of_fold(rows: CalibrationRows, folds: list[StackFold]) -> CalibrationRows:
     """The samples as stacked calibrators that did not see them predict them."""
-    parts = [stack.distribution(rows.take(test)) for test, stack in folds]
-    order = np.argsort(np.concatenate([test for test, _ in folds]))
-    return rows.mapped(Distribution.concatenate(parts)[order], None)
+    u = np.empty_like(rows.log_proba)
+    for test, stack in folds:
+        u[test] = stack.log_z(rows.log_proba[test])
+    return replace(rows, log_proba=u, proba=np.exp(u))
 
 
 def _fitted_maps(rows: CalibrationRows, floor: str | None) -> dict[str, Member]:
@@ -154,18 +148,19 @@ def _fitted_maps(rows: CalibrationRows, floor: str | None) -> dict[str, Member]:
     K = rows.n_classes
     pi = floor_probabilities(floor, rows)
     temperature = fit_temperature(rows, pi)
+    bias_corrected = fit_shrunk(BiasCorrectedMap(K), rows, temperature)
     # best where predictions say nothing
     maps: dict[str, Member] = {
         "temperature": toward_one(temperature, rows),
         "frequencies": constant(rows, pi),
-        "bias_corrected": fit_shrunk(BiasCorrectedMap(K), rows, temperature),
-        "vector": fit_shrunk(VectorMap(K), rows, temperature),
+        "bias_corrected": bias_corrected,
+        "vector": fit_shrunk(VectorMap(K), rows, bias_corrected),
     }
     if K <= _MOST_OF_MATRIX:
         # a matrix mixes logarithms, which must not come from zeros
-        after = replace(rows, log_proba=temperature.log_floored(rows.log_proba))
+        after = replace(rows, log_proba=temperature.log_z(rows.log_proba))
         last = fit_shrunk(MatrixMap(K), after, fit_temperature(after, None))
-        maps["matrix"] = AfterTemperature(temperature, last)
+        maps["matrix"] = ChainedMap(temperature, last)
     if K > 2 and rows.labels is not None and rows.labels.graded:
         family, alone = FORMS["cumulative"]
         scaled = fit_temperature(rows, pi, alone)
