@@ -86,14 +86,14 @@ except ImportError:
 
 SIZES = (50, 200, 1000, 5000)
 MAPS = {
-    "T": TemperatureScaling("proba"),
-    "BC": BiasCorrectedTemperatureScaling("proba"),
-    "vector": VectorScaling("proba"),
-    "matrix": MatrixScaling("proba"),
+    "T": TemperatureScaling("proba", floor=None),
+    "BC": BiasCorrectedTemperatureScaling("proba", floor=None),
+    "vector": VectorScaling("proba", floor=None),
+    "matrix": MatrixScaling("proba", floor=None),
     "T floor": TemperatureScaling("proba", floor="uniform"),
     "BC floor": BiasCorrectedTemperatureScaling("proba", floor="uniform"),
     "vec floor": VectorScaling("proba", floor="uniform"),
-    "mat floor": MatrixScaling(TemperatureScaling("proba", floor="uniform")),
+    "mat floor": MatrixScaling("proba", floor="uniform"),
     "stack": StackedCalibration("proba"),
 }
 PROBMETRICS = ("svs", "sms") if get_calibrator is not None else ()
@@ -108,7 +108,6 @@ MOST_TESTED = 5_000
 NAMES = ["raw", *MAPS, *PEERS]
 LOGISTIC = make_pipeline(StandardScaler(), LogisticRegression(C=10.0, max_iter=2000))
 FOREST = RandomForestClassifier(100, random_state=0)
-# A forest is read as the mean of its trees here: one model, not an ensemble.
 CLASSIFIERS = {
     "LR": LOGISTIC,
     "forest": FOREST,

@@ -45,10 +45,10 @@ from sklearn_lhcal.calibration import (
 
 SIZES = (50, 200, 1000)
 MAPS = {
-    "temperature": TemperatureScaling("proba"),
-    "bias-corrected": BiasCorrectedTemperatureScaling("proba"),
-    "cumulative": OrdinalScaling("proba", form="cumulative"),
-    "classwise": OrdinalScaling("proba"),
+    "temperature": TemperatureScaling("proba", floor=None),
+    "bias-corrected": BiasCorrectedTemperatureScaling("proba", floor=None),
+    "cumulative": OrdinalScaling("proba", form="cumulative", floor=None),
+    "classwise": OrdinalScaling("proba", floor=None),
 }
 
 

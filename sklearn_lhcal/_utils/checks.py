@@ -240,11 +240,17 @@ def as_features(found, X, owner: str) -> Floats:
 
 
 def take_params(params: dict, rows, n: int) -> dict:
-    """Fit parameters for some of n samples: those with one entry per sample are cut."""
+    """Fit parameters for some of n samples: those with one entry per sample are cut.
+
+    A list of arrays or pairs is of other samples, and so is what boosters call eval_set, eval_X, ….
+    """
     taken = dict(params)
     for name, value in params.items():
-        listed = hasattr(value, "shape") or isinstance(value, (list, tuple))
-        if listed and np.ndim(value) > 0 and n_rows(value) == n:
+        if isinstance(value, (list, tuple)):
+            listed = all(isinstance(v, str) or not hasattr(v, "__len__") for v in value)
+        else:
+            listed = hasattr(value, "shape") and np.ndim(value) > 0
+        if listed and not name.startswith("eval_") and n_rows(value) == n:
             taken[name] = take_rows(value, rows)
     return taken
 

@@ -46,6 +46,14 @@ def takes_label_histograms(estimator) -> bool:
     return True
 
 
+def takes_numbers_alone(estimator) -> bool:
+    """Whether classes must be 0, 1, 2, …, as those of XGBoost; `own_classes` names them again."""
+    while isinstance(estimator, Pipeline) or hasattr(estimator, "refit"):
+        is_pipeline = isinstance(estimator, Pipeline)
+        estimator = estimator.steps[-1][1] if is_pipeline else estimator.estimator
+    return type(estimator).__module__.startswith("xgboost.")
+
+
 def class_order(estimator, X):
     """The classes that an estimator brings, in the order of its outputs; None where it brings none.
 
@@ -118,7 +126,23 @@ def resolve(estimator, X, method: str):
             estimator = estimator._passes_to
         else:
             break
+    check_order_of_columns(estimator, X)
     return estimator, X
+
+
+def check_order_of_columns(estimator, X) -> None:
+    """ValueError where X has the columns of the fit in another order, which not all models see."""
+    names = getattr(estimator, "feature_names_in_", None)
+    columns = getattr(X, "columns", None)
+    # saved outputs are matched by name
+    if names is None or columns is None or hasattr(estimator, "_names"):
+        return
+    fitted, given = np.asarray(names).tolist(), list(columns)
+    if fitted != given and set(fitted) == set(given):
+        raise ValueError(
+            f"X has the columns of the fit in another order, {given[:5]} in place of {fitted[:5]}: "
+            "pass X[list(model.feature_names_in_)]."
+        )
 
 
 def weight_params(sample_weight) -> dict:
@@ -143,14 +167,16 @@ def fit_on_labels(estimator, X, labels, sample_weight=None, **fit_params):
         raise ValueError(
             f"{type(estimator).__name__} takes no sample_weight in fit; fit it without weights."
         )
-    n = len(labels)
+    n, classes = len(labels), labels.classes
+    if takes_numbers_alone(estimator):
+        classes = np.arange(len(classes))
     # an array: a Series would be looked up by its labels, which some of its samples need not be
     sample_weight = check_sample_weight(sample_weight, n)
     rows, codes = np.nonzero(labels.counts)
     weight = labels.counts[rows, codes].astype(np.float64)
     if len(rows) == n and (weight == 1).all():
         fit_params |= weight_params(sample_weight)
-        return estimator.fit(X, labels.classes[codes], **fit_params)
+        return estimator.fit(X, classes[codes], **fit_params)
     if takes_weights:
         weight = weight if sample_weight is None else weight * sample_weight[rows]
     elif labels.known:
@@ -165,7 +191,7 @@ def fit_on_labels(estimator, X, labels, sample_weight=None, **fit_params):
     fit_params = take_params(fit_params, rows, n)
     if takes_weights:
         fit_params["sample_weight"] = weight
-    return estimator.fit(take_rows(X, rows), labels.classes[codes], **fit_params)
+    return estimator.fit(take_rows(X, rows), classes[codes], **fit_params)
 
 
 def take_feature_names(estimator, fitted) -> None:

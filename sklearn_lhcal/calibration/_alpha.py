@@ -203,8 +203,10 @@ class AlphaCalibration(_TrainedCalibrator):
         for some in [members, rows] if members.is_ensemble else [rows]:
             h, standard = _standardised(some, feature_map)
             some = replace(some, X=None, prediction=None).take(kept)
-            fit = self._chosen(some, h[kept])
-            fits.append((total(some, fit.log_total(h[kept])), fit, some, h[kept], standard))
+            h = h[kept]
+            fit = self._chosen(some, h)
+            loss = total(some, fit.log_total(h))
+            fits.append((loss, fit, some, h, standard))
         # members that always agree with themselves, as trees do, know less than their mean
         _, fit, rows, h, standard = min(fits, key=lambda one: one[0])
         are_sharp = check_means(rows.take(several[kept]))

@@ -293,7 +293,8 @@ class _BaseCalibrator(_Wrapper):
         # the tags of a chain, which are asked for there, take longer than to predict
         if not hasattr(self, "estimator_"):
             check_is_fitted(self, "estimator_")
-        rows = CalibrationRows.predicted(self.estimator_, check_samples(X), self.classes_)
+        X = check_samples(X)
+        rows = CalibrationRows.predicted(self.estimator_, X, self.classes_)
         with np.errstate(under="ignore"):
             return self._map(rows).with_classes(self.classes_)
 
@@ -303,7 +304,8 @@ class _BaseCalibrator(_Wrapper):
         Of a scaling it is exact where the probability is too small for floating-point numbers.
         """
         check_is_fitted(self, "estimator_")
-        rows = CalibrationRows.predicted(self.estimator_, check_samples(X), self.classes_)
+        X = check_samples(X)
+        rows = CalibrationRows.predicted(self.estimator_, X, self.classes_)
         with np.errstate(under="ignore"):
             return self._log_z(rows)
 

@@ -207,7 +207,8 @@ class PrecomputedClassifier(DistributionClassifierMixin, ClassifierMixin, BaseEs
         if self._names is not None:
             outputs = self._in_order(outputs)
         _check_axes(outputs)
-        outputs = validate_data(self, outputs, reset=False, dtype=[np.float64, np.float32])
+        kept = [np.float64, np.float32, np.float16]
+        outputs = validate_data(self, outputs, reset=False, dtype=kept)
         if self.response == "logits":
             return outputs.astype(np.float64, copy=False)
         return check_proba(outputs, name="X")

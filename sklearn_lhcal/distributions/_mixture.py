@@ -170,7 +170,8 @@ class Mixture(Distribution):
         """How far members differ: H(E[z]) − Σ_s w_s H(E[z | s]), shape (n,), nats, at least 0.
 
         The part of `mutual_information` that is no member's own spread: all of it for point masses.
-        `AlphaCalibration` leaves it as it was, and adds the spread within members.
+        `AlphaCalibration` leaves it as it was where it keeps the members; its `estimator_` always
+        has it.
         """
         return by_blocks(Mixture._member_information, self)
 

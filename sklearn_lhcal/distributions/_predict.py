@@ -132,7 +132,7 @@ def predict_epistemic(estimator: Estimator, X: Samples) -> Floats:
     For any other classifier it is the mutual information of `predict_dist`, in nats. Pipelines,
     search objects and FrozenEstimator are seen through. After `AlphaCalibration` it also holds what
     raters know and the model does not; around an ensemble,
-    ``predict_dist(model, X).member_information()`` leaves that out.
+    ``predict_dist(model.estimator_, X).member_information()`` leaves that out.
 
     Parameters
     ----------

@@ -56,8 +56,6 @@ def _out_of_fold(study: Study, rng: np.random.RandomState) -> Distribution:
 
 def _calibrator(study: Study):
     scaling = TemperatureScaling("proba")
-    if prints_zeros(study):
-        scaling.set_params(floor="uniform")
     return AlphaCalibration(scaling) if study.has_pairs else scaling
 
 

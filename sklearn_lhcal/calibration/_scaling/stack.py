@@ -125,8 +125,8 @@ def fit_stack(
     z = np.empty((len(maps), *rows.counts.shape))
     for train, test in Progress(splits, desc="stack", disable=not verbose):
         fold_maps.append(_fitted_maps(rows.take(train), floor))
-        held_out = rows.take(test)
-        z[:, test] = [np.exp(one.log_z(held_out.log_proba)) for one in fold_maps[-1].values()]
+        u = rows.log_proba[test]
+        z[:, test] = [np.exp(one.log_z(u)) for one in fold_maps[-1].values()]
     weights = best_weights(z, rows)
     folds = [
         (test, StackedMap(fitted, weights))

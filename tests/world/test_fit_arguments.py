@@ -1,0 +1,136 @@
+"""What fit takes beside X and y, sets for early stopping in their forms; and margins of pairs."""
+
+import numpy as np
+import pandas as pd
+import pytest
+import world_cases as world
+from numpy.testing import assert_allclose
+from sklearn.base import clone
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.multiclass import OneVsOneClassifier
+from sklearn.svm import SVC, LinearSVC, NuSVC
+
+from sklearn_lhcal._utils.checks import take_params
+from sklearn_lhcal.calibration import (
+    BiasCorrectedTemperatureScaling,
+    ConformalClassifier,
+    TemperatureScaling,
+)
+
+ROWS = world.rows()
+OTHER = world.drawn(150, world.SHARES["balanced"], 5)
+MORE = world.drawn(90, world.SHARES["balanced"], 6)
+NAMES = list("abcdef")
+FRAME = pd.DataFrame(OTHER.X, columns=NAMES)
+FORMS = {
+    "a pair of arrays": [(OTHER.X, OTHER.y)],
+    "a pair": (OTHER.X, OTHER.y),
+    "a pair in a tuple": ((OTHER.X, OTHER.y),),
+    "a frame and a series": [(FRAME, pd.Series(OTHER.y))],
+    "two sets": [(OTHER.X, OTHER.y), (MORE.X, MORE.y)],
+}
+# what a booster itself does not take
+REFUSED = {
+    *(("CatBoost", "a pair in a tuple"), ("LightGBM", "a pair in a tuple")),
+    *(("XGBoost", "a pair"), ("LightGBM", "a pair")),
+}
+
+
+@pytest.mark.filterwarnings("ignore:X does not have valid feature names")
+@pytest.mark.filterwarnings("ignore:The argument 'eval_set' is deprecated")
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("row", ["XGBoost", "LightGBM", "CatBoost"])
+def test_sets_for_early_stopping(row, form):
+    """The oracle is the booster's own fit in folds with the same set."""
+    if row not in ROWS or (row, form) in REFUSED:
+        pytest.skip("not installed, or refused by the booster")
+    train = world.drawn(200, world.SHARES["balanced"], 4)
+    X = pd.DataFrame(train.X, columns=NAMES) if "frame" in form else train.X
+    sets = FORMS[form]
+    calibrator = TemperatureScaling(clone(ROWS[row])).fit(X, train.y, eval_set=sets)
+    peer = CalibratedClassifierCV(clone(ROWS[row]), ensemble=False)
+    assert np.isfinite(peer.fit(X, train.y, eval_set=sets).predict_proba(X)).all()
+    itself = clone(ROWS[row]).fit(X, train.y, eval_set=sets).predict_proba(X)
+    assert_allclose(calibrator.estimator_.predict_proba(X), itself, atol=1e-6)
+
+
+def test_what_has_one_entry_a_sample_is_cut():
+    values = {
+        "weights": np.arange(4.0),
+        "list": [0.1, 0.2, 0.3, 0.4],
+        "names": ["a", "b", "c", "d"],
+        "margin": np.arange(8.0).reshape(4, 2),
+        "frame": pd.DataFrame({"a": range(4)}),
+        "sets": [(OTHER.X, OTHER.y)] * 4,
+        "arrays": [OTHER.y] * 4,
+        "eval_y": np.arange(4),
+        "other": np.arange(3),
+        "number": 4,
+        "text": "four",
+    }
+    taken = take_params(values, np.array([3, 1]), 4)
+    assert taken["weights"].tolist() == [3.0, 1.0]
+    assert taken["list"] == [0.4, 0.2]
+    assert taken["names"] == ["d", "b"]
+    assert taken["margin"].tolist() == [[6.0, 7.0], [2.0, 3.0]]
+    assert taken["frame"]["a"].tolist() == [3, 1]
+    for name in ("sets", "arrays", "eval_y", "other", "number", "text"):
+        assert taken[name] is values[name]
+
+
+@pytest.mark.parametrize("n_classes", [3, 4])
+@pytest.mark.parametrize("kind", [SVC, NuSVC])
+def test_margins_of_pairs_are_refused(kind, n_classes):
+    """Of three classes there are three pairs: columns that would be taken for classes."""
+    train = world.drawn(200, np.full(n_classes, 1 / n_classes), 4)
+    model = kind(decision_function_shape="ovo")
+    with pytest.raises(ValueError, match='decision_function_shape="ovr"'):
+        BiasCorrectedTemperatureScaling(model).fit(train.X, train.y)
+    # two classes have one pair, and a wrapper sums the margins of the pairs of a class
+    two = world.drawn(200, np.full(2, 0.5), 4)
+    for one, of in ((model, two), (OneVsOneClassifier(LinearSVC()), train)):
+        fitted = BiasCorrectedTemperatureScaling(one).fit(of.X, of.y)
+        assert fitted.score(of.X, of.y) > 0.6
+
+
+@pytest.mark.skipif("XGBoost" not in ROWS, reason="not installed")
+@pytest.mark.parametrize("form", ["itself", "pipeline", "search"])
+@pytest.mark.parametrize("names", [["mild", "none", "severe"], [1, 2, 3], [0, 1, 5]])
+def test_xgboost_takes_names_of_classes(names, form):
+    """It knows the classes 0, 1, 2 alone; the calibrator has the names."""
+    model = clone(ROWS["XGBoost"]).set_params(n_estimators=5)
+    if form != "itself":
+        model = world.FORMS[form][0](model)
+    names = np.array(names)
+    train = world.drawn(200, world.SHARES["balanced"], 4)
+    counts = world.raters(train.Q, 3, 0)
+    for numbered, named in (
+        (train.y, names[train.y]),
+        (counts, pd.DataFrame(counts, columns=names)),
+    ):
+        expected = TemperatureScaling(clone(model)).fit(train.X, numbered)
+        found = TemperatureScaling(clone(model)).fit(train.X, named)
+        assert_allclose(found.predict_proba(train.X), expected.predict_proba(train.X), atol=1e-12)
+        assert found.classes_.tolist() == names.tolist()
+        assert set(found.predict(train.X)) <= set(names.tolist())
+
+
+@pytest.mark.parametrize("row", ["logistic regression", "LightGBM", "XGBoost", "CatBoost"])
+@pytest.mark.parametrize("form", ["itself", "pipeline", "LabelHistogramClassifier"])
+def test_columns_in_another_order_are_refused_or_matched(row, form):
+    """LightGBM alone reads them by position, whatever their names."""
+    if row not in ROWS:
+        pytest.skip("not installed")
+    model = clone(ROWS[row])
+    if form != "itself":
+        model = world.FORMS[form][0](model)
+    train = world.drawn(200, world.SHARES["balanced"], 4)
+    X = pd.DataFrame(train.X, columns=NAMES)
+    for calibrator in (TemperatureScaling(model), ConformalClassifier(model, random_state=0)):
+        calibrator.fit(X, train.y)
+        expected = calibrator.predict_proba(X)
+        try:
+            found = calibrator.predict_proba(X[NAMES[::-1]])
+        except ValueError:
+            continue
+        assert_allclose(found, expected)
