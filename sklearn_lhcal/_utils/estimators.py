@@ -134,14 +134,15 @@ def check_order_of_columns(estimator, X) -> None:
     """ValueError where X has the columns of the fit in another order, which not all models see."""
     names = getattr(estimator, "feature_names_in_", None)
     columns = getattr(X, "columns", None)
-    # saved outputs are matched by name
-    if names is None or columns is None or hasattr(estimator, "_names"):
+    # whatever is around a model hands X on, and saved outputs are matched by name
+    if names is None or columns is None or hasattr(estimator, "predict_dist"):
         return
-    fitted, given = np.asarray(names).tolist(), list(columns)
+    fitted = np.asarray(names).tolist()
+    given = list(columns)
     if fitted != given and set(fitted) == set(given):
         raise ValueError(
-            f"X has the columns of the fit in another order, {given[:5]} in place of {fitted[:5]}: "
-            "pass X[list(model.feature_names_in_)]."
+            f"The columns of X are {given[:9]}, those of the fit were "
+            f"{fitted[:9]}; pass X[list(model.feature_names_in_)]."
         )
 
 

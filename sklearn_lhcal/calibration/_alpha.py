@@ -189,7 +189,8 @@ class AlphaCalibration(_TrainedCalibrator):
         members = rows.of_members()
         if not several.any():
             h, standard = _standardised(members, feature_map)
-            learnt = _stored(Concentration.constant(0.0, h.shape[-1]), members) | standard
+            one = Concentration.constant(0.0, h.shape[-1])
+            learnt = _stored(one, members) | standard
             if self._is_one_of_several:
                 return learnt | {"losses_": np.zeros(len(GRID))}
             warnings.warn(
@@ -273,9 +274,11 @@ class AlphaCalibration(_TrainedCalibrator):
         if not self.uses_members_:
             z = np.exp(rows.log_proba) if rows.proba is None else rows.proba
             # As it is; where it is 0, a label of that class stays possible.
-            dist = Dirichlet.of_checked(np.maximum(z, 1e-300), self._log_total(rows))
-            is_mixture = isinstance(rows.prediction, Mixture)
-            return Mixture.of(dist, np.zeros((1, len(rows)))) if is_mixture else dist
+            z = np.maximum(z, 1e-300)
+            dist = Dirichlet.of_checked(z, self._log_total(rows))
+            if not isinstance(rows.prediction, Mixture):
+                return dist
+            return Mixture.of(dist, np.zeros((1, len(rows))))
         rows = rows.of_members()
         z = np.exp(np.moveaxis(rows.log_proba, 1, 0)).reshape(-1, rows.n_classes)
         parts = Dirichlet.from_log_total(z, self._log_total(rows).T.ravel())
@@ -304,7 +307,8 @@ def _stored(fit: Concentration, rows: CalibrationRows) -> dict:
 def _standardised(rows: CalibrationRows, feature_map) -> tuple[Floats, dict]:
     """Standardised features, and what standardises them."""
     h, mean, scale = standardised(_features(rows, feature_map))
-    return h, {"feature_map_": feature_map, "feature_mean_": mean, "feature_scale_": scale}
+    standard = {"feature_mean_": mean, "feature_scale_": scale}
+    return h, standard | {"feature_map_": feature_map}
 
 
 def _features(rows: CalibrationRows, feature_map) -> Floats:

@@ -86,12 +86,13 @@ class CalibrationRows:
         u = np.asarray(inner.decision_function(X_inner), dtype=np.float64)
         if u.ndim == 1:
             u = np.column_stack([np.zeros_like(u), u])
-        is_of_pairs = getattr(inner, "decision_function_shape", "ovr") == "ovo" and len(classes) > 2
-        if is_of_pairs or u.shape[1] != len(classes):
+        K = len(classes)
+        shape = getattr(inner, "decision_function_shape", "ovr")
+        if u.shape[1] != K or (shape == "ovo" and K > 2):
             raise ValueError(
-                f"The decision function of {type(inner).__name__} has {u.shape[1]} columns for "
-                f"{len(classes)} classes, or one for each pair of classes; one a class is needed: "
-                'of a support vector machine decision_function_shape="ovr", the default.'
+                f"The decision function of {type(inner).__name__} has "
+                f"{u.shape[1]} columns, not one for each of {K} classes. "
+                'Of a support vector machine set decision_function_shape="ovr".'
             )
         return cls(_in_order(log_softmax(u, axis=-1), inner, classes), X=X, model=model)
 

@@ -145,7 +145,8 @@ class Mixture(Distribution):
         weight = np.einsum("snk->sn", joint)
         parts = quotient(joint, weight[..., None], z)
         members = PointMass.of_checked(parts.reshape(-1, self.n_classes))
-        return Ensemble.__new__(Ensemble)._with(members, log(weight))._named(self.classes)
+        moved = Ensemble.__new__(Ensemble)
+        return moved._with(members, log(weight))._named(self.classes)
 
     def variance(self) -> Floats:
         # The law of total variance.

@@ -24,8 +24,11 @@ def register_scorers(*metrics: Callable) -> None:
 
         registry = _scorer._SCORERS
         # a name that scikit-learn has too stays its own
-        theirs = {k for k in SCORERS if type(registry.get(k)).__module__.startswith("sklearn.")}
-        own = {name: scorer for name, scorer in SCORERS.items() if name not in theirs}
+        own = {}
+        for name, scorer in SCORERS.items():
+            module = type(registry.get(name)).__module__
+            if not module.startswith("sklearn."):
+                own[name] = scorer
         registry.update(own)
         for constraints in _option_lists():
             for option in constraints:

@@ -1,5 +1,7 @@
 """What fit takes beside X and y, sets for early stopping in their forms; and margins of pairs."""
 
+from typing import ClassVar
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -7,10 +9,10 @@ import world_cases as world
 from numpy.testing import assert_allclose
 from sklearn.base import clone
 from sklearn.calibration import CalibratedClassifierCV
+from sklearn.linear_model import LogisticRegression
 from sklearn.multiclass import OneVsOneClassifier
 from sklearn.svm import SVC, LinearSVC, NuSVC
 
-from sklearn_lhcal._utils.checks import take_params
 from sklearn_lhcal.calibration import (
     BiasCorrectedTemperatureScaling,
     ConformalClassifier,
@@ -54,28 +56,41 @@ def test_sets_for_early_stopping(row, form):
     assert_allclose(calibrator.estimator_.predict_proba(X), itself, atol=1e-6)
 
 
+class Recording(LogisticRegression):
+    """Keeps what its fits were given."""
+
+    given: ClassVar[list] = []
+
+    def fit(self, X, y, **params):
+        self.given.append(params)
+        return super().fit(X, y)
+
+
 def test_what_has_one_entry_a_sample_is_cut():
+    X = np.arange(12.0)[:, None]
+    y = np.arange(12) % 2
     values = {
-        "weights": np.arange(4.0),
-        "list": [0.1, 0.2, 0.3, 0.4],
-        "names": ["a", "b", "c", "d"],
-        "margin": np.arange(8.0).reshape(4, 2),
-        "frame": pd.DataFrame({"a": range(4)}),
-        "sets": [(OTHER.X, OTHER.y)] * 4,
-        "arrays": [OTHER.y] * 4,
-        "eval_y": np.arange(4),
+        "weights": np.arange(12.0),
+        "list": list(range(12)),
+        "names": list("abcdefghijkl"),
+        "margin": np.arange(24.0).reshape(12, 2),
+        "frame": pd.DataFrame({"a": range(12)}),
+        "sets": [(OTHER.X, OTHER.y)] * 12,
+        "arrays": [OTHER.y] * 12,
+        "eval_y": np.arange(12),
         "other": np.arange(3),
-        "number": 4,
-        "text": "four",
+        "number": 12,
+        "text": "twelve",
     }
-    taken = take_params(values, np.array([3, 1]), 4)
-    assert taken["weights"].tolist() == [3.0, 1.0]
-    assert taken["list"] == [0.4, 0.2]
-    assert taken["names"] == ["d", "b"]
-    assert taken["margin"].tolist() == [[6.0, 7.0], [2.0, 3.0]]
-    assert taken["frame"]["a"].tolist() == [3, 1]
+    Recording.given.clear()
+    rows = np.arange(4)
+    splits = [(np.delete(np.arange(12), rows), rows)]
+    TemperatureScaling(Recording(), cv=splits).fit(X, y, **values)
+    taken, whole = Recording.given
+    for name in ("weights", "list", "names", "margin", "frame"):
+        assert np.array_equal(np.asarray(taken[name]), np.asarray(values[name])[4:])
     for name in ("sets", "arrays", "eval_y", "other", "number", "text"):
-        assert taken[name] is values[name]
+        assert taken[name] is whole[name] is values[name]
 
 
 @pytest.mark.parametrize("n_classes", [3, 4])

@@ -311,8 +311,8 @@ def fit_temperature(
     family = of(rows.n_classes)
     loss = LogLoss(family, rows, pi)
     center = family.start(loss.beta_0)
-    nothing = np.zeros(len(center), dtype=bool)
-    prior = _with_mixing(loss, Prior(center, np.ones(len(center)), nothing))
+    d = np.ones(len(center))
+    prior = _with_mixing(loss, Prior(center, d, np.zeros(len(center), dtype=bool)))
     result = fit(loss, prior, _best_of_grid(loss, prior))
     return _fitted_map(loss, result.x, result.converged)
 
@@ -367,8 +367,8 @@ def fit_shrunk(
     weights = softmax(np.array([one.log_evidence for one in fits]))
     x = weights @ np.array([one.x for one in fits])
     if loss.pi is not None:
-        likely = [loss.value(fits[i].x) for i in np.flatnonzero(weights > _SHARE)]
-        if loss.value(x) > max(likely):
+        likely = np.flatnonzero(weights > _SHARE)
+        if loss.value(x) > max(loss.value(fits[i].x) for i in likely):
             x = fits[weights.argmax()].x
     converged = below.converged and all(one.converged for one in fits)
     return _fitted_map(loss, x, converged)
@@ -537,9 +537,9 @@ def _warn_of_exchanged(rows: CalibrationRows) -> None:
     error = EPS + np.sqrt(share**2 @ (covariance - mean) ** 2)
     if len(rows) >= _FEW and mean < -_ERRORS * error:
         warnings.warn(
-            "Classes are labelled less often the more probable they are said to be, by "
-            f"{-mean / error:.1f} standard errors over {len(rows)} calibration samples: are "
-            "columns exchanged, or is the sign of a score?",
+            "Classes are labelled less often the more probable they are said to be, "
+            f"by {-mean / error:.1f} standard errors over {len(rows)} samples: "
+            "are columns exchanged, or is the sign of a score?",
             stacklevel=6,
         )
 
@@ -553,8 +553,8 @@ def _warn_of_zeros(rows: CalibrationRows, remedy: str) -> None:
         warnings.warn(
             f"{n_refuted} of {len(rows)} calibration samples have labels to which the classifier "
             f"gives no probability (below {EPS:g}, where it is clipped), so the loss depends on "
-            f"the clip. The remedy is {remedy}, which hardly ever fits worse: in 9 of 500 "
-            "simulated problems at most.",
+            f"the clip. The remedy is {remedy}, which hardly ever fits worse: "
+            "in 9 of 500 simulated problems at most.",
             stacklevel=6,
         )
 

@@ -412,8 +412,11 @@ class ChainedMap(NamedTuple):
 
     def attributes(self) -> dict:
         """What users know the parameters of the second transform and the mixing by."""
-        mixing = {k: v for k, v in self.first.attributes().items() if k.startswith("floor")}
-        return self.last.attributes() | mixing
+        learnt = self.last.attributes()
+        for name, value in self.first.attributes().items():
+            if name.startswith("floor"):
+                learnt[name] = value
+        return learnt
 
     def log_unmixed(self, u: Floats) -> Floats:
         """Logarithms of probabilities, (n, K)."""

@@ -81,8 +81,9 @@ class StackedMap(NamedTuple):
         under weights w_m (1−e_m).
         """
         share = self.weights * [expit(-one.eta) for one in self.maps]
-        parts = zip(log(share / share.sum()), self.maps, strict=True)
-        log_p = reduce(np.logaddexp, (log_w + one.log_unmixed(u) for log_w, one in parts))
+        log_w = log(share / share.sum())
+        members = zip(log_w, self.maps, strict=True)
+        log_p = reduce(np.logaddexp, (w + one.log_unmixed(u) for w, one in members))
         return mixed(log_p, float(logit(self._floor_weight())), self.pi)
 
     def _floor_weight(self) -> float:
