@@ -8,7 +8,8 @@
 forest and boosting, forms of a model and situations of its data; and a stacked calibrator around
 all other classifiers of scikit-learn. FILE.jsonl keeps what was measured; what it holds is not
 computed again. ``--again`` measures the cells that failed by numbers on three times as many new
-splits, and keeps only faults that these show too. FILE.csv has a line for each model and situation.
+splits, and keeps only faults that these show too. FILE.csv has a line for each model, and
+FILE_forms.csv one for each form and situation.
 """
 
 import argparse
@@ -116,7 +117,7 @@ def main() -> None:
     spent = sum(line.get("seconds", 0.0) for line in kept)
     print(f"{spent / 60:.0f} minutes of a processor")
     if options.table is not None:
-        write_table(options.table, found)
+        write_tables(options.table, found)
 
 
 def faults_that_stay(faults: list[str], later: list[str] | None) -> list[str]:
@@ -126,16 +127,32 @@ def faults_that_stay(faults: list[str], later: list[str] | None) -> list[str]:
     return [fault for fault in faults if fault[0] not in "bc"] + later
 
 
-def write_table(path: Path, found: dict) -> None:
-    """Models × situations: the calibrators that hold all oracles, and those that do not."""
+def write_tables(path: Path, found: dict) -> None:
+    """Models × the three situations; and beside it forms and situations × three models."""
     lines: dict = {}
     for (row, name, key), faults in found.items():
-        lines.setdefault((row, name), {})[key] = "; ".join(faults) or "holds"
+        said = lines.setdefault((row, name), [])
+        # the rule and the number, without its letter
+        said += [f"{key}: {fault.removeprefix('b: ').removeprefix('c: ')}" for fault in faults]
+
+    def cell(row, name):
+        if (row, name) not in lines:
+            return "–"
+        return "; ".join(lines[row, name]) or "all hold"
+
+    models = [row for row, name in lines if name == "balanced"]
+    write(path, ["model", *world.SHARES], models, lambda row, name: cell(row, name))
+    forms = list(dict.fromkeys(name for _, name in lines if name not in (*world.SHARES, "others")))
+    beside = path.with_name(f"{path.stem}_forms{path.suffix}")
+    write(beside, ["around", *AROUND], forms, lambda name, row: cell(row, name))
+
+
+def write(path: Path, head: list[str], first: list[str], cell) -> None:
+    """A line for each name of the first column."""
     with path.open("w", newline="", encoding="utf-8") as file:
         out = csv.writer(file)
-        out.writerow(["model", "situation", *world.CALIBRATORS])
-        for (row, name), cell in lines.items():
-            out.writerow([row, name, *(cell.get(key, "") for key in world.CALIBRATORS)])
+        out.writerow(head)
+        out.writerows([one, *(cell(one, name) for name in head[1:])] for one in first)
 
 
 if __name__ == "__main__":

@@ -243,8 +243,11 @@ def others() -> dict:
         if name in used:
             continue
         try:
-            model = kind()
-        except TypeError:
+            with warnings.catch_warnings():
+                warnings.simplefilter("error")
+                model = kind()
+        except (TypeError, FutureWarning):
+            # it needs arguments, or is to go
             continue
         if hasattr(model, "predict_proba") or hasattr(model, "decision_function"):
             found[name] = model

@@ -30,6 +30,11 @@ def default_classifier():
     )
 
 
+def is_search(estimator) -> bool:
+    """Whether it is a search over another estimator."""
+    return all(hasattr(estimator, name) for name in ("scoring", "refit", "estimator"))
+
+
 def takes_label_histograms(estimator) -> bool:
     """Whether fit takes counts.
 
@@ -38,8 +43,7 @@ def takes_label_histograms(estimator) -> bool:
     while not getattr(type(estimator), "accepts_label_histograms", False):
         if isinstance(estimator, Pipeline):
             estimator = estimator.steps[-1][1]
-        # a search
-        elif all(hasattr(estimator, name) for name in ("scoring", "refit", "estimator")):
+        elif is_search(estimator):
             estimator = estimator.estimator
         else:
             return False
@@ -48,7 +52,7 @@ def takes_label_histograms(estimator) -> bool:
 
 def takes_numbers_alone(estimator) -> bool:
     """Whether classes must be 0, 1, 2, …, as those of XGBoost; `own_classes` names them again."""
-    while isinstance(estimator, Pipeline) or hasattr(estimator, "refit"):
+    while is_search(estimator) or isinstance(estimator, Pipeline):
         is_pipeline = isinstance(estimator, Pipeline)
         estimator = estimator.steps[-1][1] if is_pipeline else estimator.estimator
     return type(estimator).__module__.startswith("xgboost.")

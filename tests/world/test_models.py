@@ -3,6 +3,8 @@
 `world_cases` says what a cell must hold; ``benchmarks/world.py`` runs all cells, with more splits.
 """
 
+import warnings
+
 import numpy as np
 import pytest
 import world_cases as world
@@ -124,3 +126,18 @@ def test_scores_of_any_scale_are_ranked():
                 calibrator = world.SCALINGS[key](model)
                 scores = cross_val_score(calibrator, X, y, scoring="roc_auc", cv=3)
             assert (scores > 0.98).all()
+
+
+@pytest.mark.parametrize("name", [*world.others()])
+def test_other_classifiers_of_scikit_learn_are_fitted(name):
+    """What CalibratedClassifierCV fits, a temperature fits."""
+    train = world.drawn(90, world.SHARES["balanced"], 0)
+    model = world.others()[name]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            CalibratedClassifierCV(model, cv=2, ensemble=False).fit(train.X, train.y)
+        except (TypeError, ValueError):
+            pytest.skip("refused by CalibratedClassifierCV too")
+        fitted = world.SCALINGS["T"](model, cv=2).fit(train.X, train.y)
+        assert fitted.predict_proba(train.X).shape == (90, 3)
