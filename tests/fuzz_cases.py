@@ -68,6 +68,7 @@ VALUES: dict[str, Any] = {
     "n_bins": np.array([0.0, 0.4, 1.0]),
     "concentration": 1.0 + Y,
     "proba": Z,
+    "mean": Z,
     "total": 5.0 + np.arange(N),
     "weights": np.full(2, 0.5),
     "loc": np.linspace(-1, 1, N),

@@ -137,12 +137,11 @@ def resolve(estimator, X, method: str):
 def check_order_of_columns(estimator, X) -> None:
     """ValueError where X has the columns of the fit in another order, which not all models see."""
     names = getattr(estimator, "feature_names_in_", None)
-    columns = getattr(X, "columns", None)
     # whatever is around a model hands X on, and saved outputs are matched by name
-    if names is None or columns is None or hasattr(estimator, "predict_dist"):
+    if names is None or hasattr(estimator, "predict_dist") or hasattr(X, "collect"):
         return
     fitted = np.asarray(names).tolist()
-    given = list(columns)
+    given = list(getattr(X, "columns", ()))
     if fitted != given and set(fitted) == set(given):
         raise ValueError(
             f"The columns of X are {given[:9]}, those of the fit were "

@@ -10,7 +10,7 @@ from scipy.special import logsumexp, rel_entr
 from .._utils.arrays import Floats
 from .._utils.checks import as_floats, checked, plain_array
 from .._utils.names import column_names
-from .._utils.simplex import log
+from .._utils.simplex import check_proba, log
 from .._utils.types import ArrayLike
 from ._arrays import by_blocks, frozen, quotient, tails
 from ._base import Distribution, PointMass
@@ -132,9 +132,10 @@ class Mixture(Distribution):
         >>> moved.mean(), moved.weights.round(3).T
         (array([[0.8, 0.2]]), array([[0.625, 0.375]]))
         """
-        point: Distribution = PointMass(mean)
-        if self.classes is not None and point.classes is not None:
-            point = point.in_order(self.classes)
+        point: Distribution = PointMass.of_checked(check_proba(mean, name="mean"))
+        names = column_names(mean, "mean")
+        if self.classes is not None and names is not None:
+            point = point.with_classes(names).in_order(self.classes)
         p = point.mean()
         if p.shape != self.shape:
             raise ValueError(f"mean must have shape {self.shape}, got {p.shape}.")

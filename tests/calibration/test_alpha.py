@@ -233,7 +233,7 @@ def test_alpha_around_a_forest(data, likelihood):
     )
     chain = AlphaCalibration(TemperatureScaling(FrozenEstimator(forest)), likelihood=likelihood)
     dist = chain.fit(data.X, data.counts).predict_dist(data.X)
-    assert isinstance(dist, DirichletMixture if chain.uses_members_ else Dirichlet)
+    assert isinstance(dist, DirichletMixture)
     assert_allclose(dist.mean(), chain.estimator_.predict_proba(data.X), atol=1e-12)
     losses = [disagreement_squared_loss(data.counts, z) for z in (dist, dist.mean())]
     assert losses[0] < losses[1]

@@ -250,6 +250,7 @@ def patients(rng, n_patients):
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:Classes are labelled less often")
 def test_calibration_for_new_patients_needs_folds_of_patients():
     """The classifier learns patients by heart.
 
