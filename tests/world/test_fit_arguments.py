@@ -19,6 +19,8 @@ from sklearn_lhcal.calibration import (
     TemperatureScaling,
 )
 
+# as LightGBM 4.6 makes scikit-learn say of every array
+pytestmark = pytest.mark.filterwarnings("ignore:X does not have valid feature names")
 ROWS = world.rows()
 OTHER = world.drawn(150, world.SHARES["balanced"], 5)
 MORE = world.drawn(90, world.SHARES["balanced"], 6)
@@ -38,7 +40,6 @@ REFUSED = {
 }
 
 
-@pytest.mark.filterwarnings("ignore:X does not have valid feature names")
 @pytest.mark.filterwarnings("ignore:The argument 'eval_set' is deprecated")
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("row", ["XGBoost", "LightGBM", "CatBoost"])

@@ -17,6 +17,8 @@ from sklearn.linear_model import LogisticRegression, Perceptron
 from sklearn.metrics import log_loss
 from sklearn.model_selection import cross_val_predict, cross_val_score, train_test_split
 
+# as LightGBM 4.6 makes scikit-learn say of every array
+pytestmark = pytest.mark.filterwarnings("ignore:X does not have valid feature names")
 ROWS = world.rows()
 # what one split may differ by, where all splits may by two standard errors of their mean
 SLACK = 0.03
