@@ -95,7 +95,7 @@ EXPECTED_WARNINGS = [
     # of the models themselves
     "did not converge|failed to converge|hasn't converged yet|Liblinear failed",
     "collinear",
-    "The default of|is deprecated|will be removed|FutureWarning",
+    "The default (of|value)|is deprecated|will be (removed|simplified)",
     "X does not have valid feature names",
 ]
 
