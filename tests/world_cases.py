@@ -132,7 +132,7 @@ def raters(Q, m: int, seed: int) -> np.ndarray:
 
 SHARES = {
     "balanced": np.full(3, 1 / 3),
-    "3 %": np.array([0.97, 0.03]),
+    "rare": np.array([0.97, 0.03]),
     "shifted": np.array([0.97, 0.03]),
 }
 

@@ -50,7 +50,7 @@ def test_a_stack_around_every_model(row):
 
 
 @pytest.mark.parametrize("row", parts([*FAST, "forest", "boosting", "NeuralClassifier"], FAST))
-@pytest.mark.parametrize("situation", ["balanced", "3 %"])
+@pytest.mark.parametrize("situation", ["balanced", "rare"])
 def test_every_calibrator_around_some_models(row, situation):
     assert faults(row, situation, world.CALIBRATORS) == {}
 
