@@ -59,7 +59,7 @@ def test_every_calibrator_around_some_models(row, situation):
     "row", parts(["forest", "boosting", "logistic regression"], ["logistic regression"])
 )
 def test_changed_class_frequencies(row):
-    """Trained balanced, calibrated where one class has 3 %: the mean probability follows."""
+    """Trained balanced, calibrated where one class has 3%: the mean probability follows."""
     at = world.situation(world.of_classes(ROWS[row], 2), "shifted", 1_000, 4_000, seed=0)
     for key in ("BC", "V", "M", "S"):
         cell = world.measured(key, at)
