@@ -38,8 +38,7 @@ Floor = Literal["auto", "uniform", "prior"] | None
 class Scaling(_BaseCalibrator):
     """Mixing, warnings of calibration samples, predictions; a subclass fills `_fitted`."""
 
-    # Only some methods have mixing, and a parameter of that name.
-    floor: str | None = None
+    floor: str | None
     # What to do about zeros, and about a search that did not end.
     _remedies = 'floor="uniform"', "calibrate on more samples"
 

@@ -17,7 +17,7 @@ The weight e of π has the prior −0.1 (log e + log(1−e)), in nats of one sam
    l ← (1 − 1/(h l²))₊ l of l = log(β/β₀). Here h is the information about log β in nν labels (James
    and Stein 1961, positive part).
 2. Labels of one sample depend on each other, as raters see the same case. They are worth ν of as
-   many samples, by the frequencies ȳ of the labels and what the temperature predicts, z:
+   many samples, by the frequencies ȳ of the labels and what the family below predicts, z:
 
        ν = Σ_i (1 − ‖z_i‖²) / Σ_i ‖ȳ_i − z_i‖²   (Kish's design effect), from 1 to their number.
 

@@ -155,7 +155,7 @@ class Family(ABC):
         """x of u' = βu + c; the identity for β = 1."""
 
     def embedded(self, x: Floats) -> Floats:
-        """This family's parameters for the transform at x of the family that it is shrunk to."""
+        """This family's parameters for the transform at x of the family below."""
         return self.start(np.exp(x[0]), x[1:] if len(x) > 1 else 0.0)
 
     @abstractmethod
