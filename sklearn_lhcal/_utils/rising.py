@@ -1,7 +1,4 @@
-"""Logarithms of rising factorials, for numpy and torch: no difference of lgamma ever appears.
-
-And their derivatives, for numpy.
-"""
+"""Logarithms of rising factorials and their derivatives: no difference of lgamma ever appears."""
 
 import numpy as np
 
@@ -10,10 +7,10 @@ from .arrays import Floats
 Terms = tuple[Floats, Floats, Floats]
 
 # So many factors are multiplied out. Beyond, Stirling's series is exact to the last bit.
-_DIRECT = 32
+DIRECT = 32
 
 
-def log_rising(z, x, y, xp=np):
+def log_rising(z: Floats, x: Floats, y: Floats) -> Floats:
     """Σ_{j<y} log(z + j·x), elementwise.
 
     It is the log of a rising factorial, in units where its base α = z/x. With x = 1/α0 it is
@@ -22,28 +19,24 @@ def log_rising(z, x, y, xp=np):
 
     Parameters
     ----------
-    z : array or tensor, in [0, 1]
-    x : array or tensor, positive, of the same shape
-    y : array or tensor, integral counts of the same shape and of the dtype of z
-    xp : module
-        numpy or torch.
+    z : ndarray, in [0, 1]
+    x : ndarray, positive, of the same shape
+    y : ndarray, integral counts of the same shape and of the dtype of z
     """
-    total = xp.zeros_like(z)
-    if 0 in y.shape:
-        return total
-    most = int(y.max())
-    for j in range(min(most, _DIRECT)):
+    total = np.zeros_like(z)
+    most = int(y.max(initial=0))
+    for j in range(min(most, DIRECT)):
         factor = y > j
-        total = total + xp.where(factor, xp.log(xp.where(factor, z + j * x, 1.0)), 0.0)
-    if most <= _DIRECT:
+        total = total + np.where(factor, np.log(np.where(factor, z + j * x, 1.0)), 0.0)
+    if most <= DIRECT:
         return total
     # lnΓ(B) − lnΓ(A) + q·log x with A = z/x + 32, B = A + q: Stirling's series for both, in one
     # difference.
-    rest = y > _DIRECT
-    q = xp.where(rest, y - _DIRECT, 1.0)
-    A = z / x + _DIRECT
-    tail = (A - 0.5) * xp.log1p(q / A) + q * xp.log(z + (q + _DIRECT) * x) - q
-    return total + xp.where(rest, tail + stirling(A + q) - stirling(A), 0.0)
+    rest = y > DIRECT
+    q = np.where(rest, y - DIRECT, 1.0)
+    A = z / x + DIRECT
+    tail = (A - 0.5) * np.log1p(q / A) + q * np.log(z + (q + DIRECT) * x) - q
+    return total + np.where(rest, tail + stirling(A + q) - stirling(A), 0.0)
 
 
 def stirling(t):
@@ -59,13 +52,13 @@ def rising(z: Floats, x: Floats, y: Floats) -> Terms:
     """
     first = np.zeros_like(z)
     second = np.zeros_like(z)
-    for j in range(1, min(int(y.max(initial=0)), _DIRECT)):
+    for j in range(1, min(int(y.max(initial=0)), DIRECT)):
         r = np.where(y > j, j * x / (z + j * x), 0.0)
         first -= r
         second += r * (1 - r)
-    (rest,) = np.nonzero(y > _DIRECT)
+    (rest,) = np.nonzero(y > DIRECT)
     if len(rest):
-        slope, curvature = _tail(z[rest] / x[rest], y[rest] - _DIRECT)
+        slope, curvature = _tail(z[rest] / x[rest], y[rest] - DIRECT)
         first[rest] += slope
         second[rest] += curvature
     return log_rising(z, x, y), first, second
@@ -77,7 +70,7 @@ def _tail(a: Floats, q: Floats) -> tuple[Floats, Floats]:
     −Σ j/(a + j) = a·[ψ(B) − ψ(A)] − q and Σ ja/(a + j)² = a·[ψ(B) − ψ(A)] − a²·[ψ′(A) − ψ′(B)],
     A = a + 32, B = A + q.
     """
-    A = a + _DIRECT
+    A = a + DIRECT
     B = A + q
     psi = np.log1p(q / A) + digamma_minus_log(B) - digamma_minus_log(A)
     trigamma = q / (A * B) + _trigamma_rest(A) - _trigamma_rest(B)

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.utils.validation import validate_data
 from skorch import NeuralNetClassifier
+from skorch.dataset import Dataset
 from skorch.utils import is_dataset, to_device, to_tensor
 from torch import Tensor, nn
 
@@ -24,8 +25,17 @@ from .._utils.names import check_row_names, sorted_names
 from .._utils.simplex import softmax
 from .._utils.types import ArrayLike, LabelsLike, Samples, Seed, Verbose, Weights
 from ..distributions import PointMass
-from ._data import ArrayRows, as_arrays, check_table, converted, is_table, whole_batches
-from ._losses import LabelLogLoss, loss_of
+from ._data import (
+    ArrayRows,
+    as_arrays,
+    check_table,
+    converted,
+    is_table,
+    logits_of,
+    warn_of_probabilities,
+    whole_batches,
+)
+from ._losses import LabelLogLoss, check_called, loss_of
 from ._training import batch_loss, early_stopping, scaled_weight, stratified_fifth
 
 
@@ -247,9 +257,10 @@ class NeuralClassifier(DistributionClassifierMixin, NeuralNetClassifier):
         if made is instance_or_cls:
             made = copy.deepcopy(made)
         parts = list(made.modules())
-        if isinstance(parts[-1], nn.Softmax):
+        if isinstance(parts[-1], (nn.Softmax, nn.Sigmoid)):
+            last = type(parts[-1]).__name__
             raise ValueError(
-                "The module ends in a Softmax, but it must return logits: take the Softmax off."
+                f"The module ends in a {last}, but it must return logits: take the {last} off."
             )
         return made
 
@@ -331,11 +342,37 @@ class NeuralClassifier(DistributionClassifierMixin, NeuralNetClassifier):
         return self
 
     def notify(self, method_name: str, **options: Any) -> None:
-        """skorch's; callbacks end a training by a KeyboardInterrupt, anyone else interrupts it."""
+        """skorch's; callbacks see labels as `fit` was given them, without the weights.
+
+        They end a training by a KeyboardInterrupt, anyone else interrupts it.
+        """
+        seen = {name: self._seen(value) for name, value in options.items() if name != "batch"}
+        if "batch" in options:
+            X, y = options["batch"]
+            seen["batch"] = X, self._seen(y)
         try:
-            super().notify(method_name, **options)
+            super().notify(method_name, **seen)
         except KeyboardInterrupt:
             raise _Enough from None
+        except KeyError as error:
+            if options.get("dataset_valid", ...) is not None:
+                raise
+            raise ValueError(
+                f"A callback monitors {error}, but no samples are held out: pass early_stopping= "
+                "or train_split=."
+            ) from error
+
+    def _seen(self, value):
+        """A target, or a data set with it, as callbacks see it: names of classes, or counts."""
+        if isinstance(value, torch.utils.data.Subset):
+            return torch.utils.data.Subset(self._seen(value.dataset), value.indices)
+        if isinstance(value, Dataset):
+            value = copy.copy(value)
+            value.y = self._seen(value.y)
+        elif isinstance(value, (tuple, list)):
+            counts = value[0]
+            return self.classes_[counts.argmax(dim=1)] if self._single else counts
+        return value
 
     def check_data(self, X: Samples, y: Any) -> None:
         """Nothing is left to check, or to infer from y."""
@@ -355,9 +392,13 @@ class NeuralClassifier(DistributionClassifierMixin, NeuralNetClassifier):
 
     def _target(self, X, y, known, sample_weight) -> tuple[Tensor, Tensor]:
         """Counts and weights of the samples."""
-        labels = read_labels(y).for_fit(known)
+        labels = read_labels(y)
+        self._single = labels.single
+        labels = labels.for_fit(known)
         weight = weight_of(labels, X, y, sample_weight)
         self.classes_inferred_ = labels.classes
+        for name, loss in (("loss", self.criterion_), ("regularizer", self.regularizer_)):
+            check_called(name, loss)
         weight = np.ones(len(labels)) if weight is None else weight / weight.max()
         counts = torch.as_tensor(labels.counts.astype(np.float32))
         return counts, torch.as_tensor(weight)
@@ -401,13 +442,13 @@ class NeuralClassifier(DistributionClassifierMixin, NeuralNetClassifier):
         dtype = next(dtypes, torch.float32)
         x = to_tensor(x, device=self.device)
         try:
-            return super().infer(converted(x, dtype), **fit_params)
+            return logits_of(super().infer(converted(x, dtype), **fit_params))
         except RuntimeError as refusal:
             # its own kinds of error, out of memory say, stay
             if type(refusal) is not RuntimeError:
                 raise
         try:
-            return super().infer(converted(x, dtype, integers=True), **fit_params)
+            return logits_of(super().infer(converted(x, dtype, integers=True), **fit_params))
         except RuntimeError as error:
             raise ValueError(f"The module cannot take this X: {error}.") from error
 
@@ -416,6 +457,8 @@ class NeuralClassifier(DistributionClassifierMixin, NeuralNetClassifier):
     ) -> Tensor:
         """The loss of a batch: of counts and scaled weights, or of what a Dataset gives."""
         logits = self._logits(y_pred)
+        if training and len(self.history) == 1 == len(self.history[0, "batches"]):
+            warn_of_probabilities(logits)
         counts, weight = y_true if isinstance(y_true, (tuple, list)) else (y_true, None)
         counts = to_tensor(counts, device=self.device)
         if counts.ndim == 1:
@@ -446,8 +489,9 @@ class NeuralClassifier(DistributionClassifierMixin, NeuralNetClassifier):
         if not hasattr(self, "classes_"):
             raise NotFittedError(f"This {type(self).__name__} is not fitted yet: call fit before.")
         batches = self.forward_iter(X if is_dataset(X) else self._arrays(X))
-        logits = np.concatenate([self._logits(batch).double().numpy() for batch in batches])
-        return softmax(logits)
+        logits = torch.cat([self._logits(batch).detach().cpu().double() for batch in batches])
+        warn_of_probabilities(logits)
+        return softmax(logits.numpy())
 
     def predict_dist(self, X: Samples) -> PointMass:
         """The class probabilities as a distribution, a batch of n_samples samples."""

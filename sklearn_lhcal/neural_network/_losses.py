@@ -7,6 +7,7 @@ favours samples that share their batch with few labels.
 """
 
 import copy
+import inspect
 import math
 from collections.abc import Callable
 from functools import partial
@@ -16,7 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from .._utils.checks import checked
-from .._utils.rising import log_rising
+from .._utils.rising import DIRECT, stirling
 
 
 class _MeanLoss(nn.Module):
@@ -59,7 +60,7 @@ class LabelLogLoss(_MeanLoss):
 
     def total(self, logits: Tensor, counts: Tensor, weight: Tensor | None = None) -> Tensor:
         """``−Σ_i w_i Σ_k y_ik log z_ik`` of logits of shape (n, K)."""
-        rows = (counts.to(logits.dtype) * torch.log_softmax(logits, dim=-1)).sum(dim=-1)
+        rows = _dot(counts.to(logits.dtype), torch.log_softmax(logits, dim=-1))
         return -_weighted_sum(rows, weight)
 
     def size(self, counts: Tensor, weight: Tensor | None = None) -> Tensor:
@@ -152,6 +153,18 @@ def loss_of(loss: str | nn.Module) -> nn.Module:
     raise ValueError(f"loss must be a torch module or one of {sorted(_LOSSES)}, got {loss!r}.")
 
 
+def check_called(name: str, loss: nn.Module | None) -> None:
+    """A ValueError where a loss does not take logits, counts and weights."""
+    try:
+        if loss is not None:
+            inspect.signature(loss.forward).bind("logits", "counts", "weight")
+    except TypeError:
+        raise ValueError(
+            f"{name} is called with logits, counts and weights, which {type(loss).__name__} does "
+            'not take. The cross-entropy of counts is loss="label_log_loss".'
+        ) from None
+
+
 def as_counts(y: Tensor, logits: Tensor, weight: Tensor | None = None) -> Tensor:
     """Counts of shape (n, K) for logits of shape (n, …, K); class indices (n,) become one-hot."""
     for name, given in (("Logits", logits), ("Labels", y), ("Weights", weight)):
@@ -160,6 +173,8 @@ def as_counts(y: Tensor, logits: Tensor, weight: Tensor | None = None) -> Tensor
     if weight is not None and weight.shape != (len(logits),):
         shape = tuple(weight.shape)
         raise ValueError(f"Weights must have shape ({len(logits)},), got {shape}.")
+    if weight is not None and not weight.is_meta and not (weight >= 0).all():
+        raise ValueError("Weights must be numbers and not negative.")
     n, K = len(logits), logits.shape[-1]
     whole = not (y.is_floating_point() or y.is_complex() or y.dtype == torch.bool)
     if y.shape == (n,) and whole:
@@ -174,8 +189,8 @@ def as_counts(y: Tensor, logits: Tensor, weight: Tensor | None = None) -> Tensor
             f"Labels must be counts of shape {(n, K)}, as the logits, or {n} class indices of an "
             f"integer type; got shape {tuple(y.shape)} and {y.dtype}."
         )
-    if not y.is_meta and not ((y >= 0).all() and (y.sum(dim=-1) > 0).all()):
-        raise ValueError("Counts must not be negative, and each sample needs a label.")
+    if not y.is_meta and not ((y >= 0).all() and (y.sum(dim=-1) > 0).all() and y.isfinite().all()):
+        raise ValueError("Counts must not be negative or infinite, and each sample needs a label.")
     return y
 
 
@@ -215,16 +230,16 @@ class _HistogramLoss(_MeanOverRows):
     def row_loss(
         self, logits: Tensor, log_total: Tensor, counts: Tensor, log_weights: Tensor | None = None
     ) -> Tensor:
-        """The loss of each sample, shape (n,), penalty included."""
-        loss = self._row_loss(
-            torch.log_softmax(logits, dim=-1), log_total, counts.to(logits.dtype), log_weights
-        )
+        """The loss of each sample, shape (n,), penalty included; float32 or float64."""
+        dtype = torch.promote_types(logits.dtype, torch.float32)
+        logits, log_total, counts = logits.double(), log_total.double(), counts.double()
+        loss = self._row_loss(torch.log_softmax(logits, dim=-1), log_total, counts, log_weights)
         square = log_total**2
         if log_weights is not None:
             square = (log_weights.exp() * square).sum(dim=1)
         elif square.ndim == 2:
             square = square.mean(dim=1)
-        return loss + self.penalty * square
+        return (loss + self.penalty * square).to(dtype)
 
 
 class DirichletMultinomialLoss(_HistogramLoss):
@@ -249,9 +264,25 @@ class DirichletMultinomialLoss(_HistogramLoss):
     def _row_loss(self, log_z, log_total, y, log_w):
         if log_z.ndim == 3:
             y = y[:, None, :].expand_as(log_z)
-        x, n = torch.exp(-log_total), y.sum(dim=-1)
-        rising = log_rising(log_z.exp(), x[..., None].expand_as(log_z), y, torch).sum(dim=-1)
-        return -_mix(rising - log_rising(torch.ones_like(x), x, n, torch), log_w)
+        classes = _log_rising(log_z, log_total[..., None], y).sum(dim=-1)
+        labels = _log_rising(torch.zeros_like(log_total), log_total, y.sum(dim=-1))
+        return -_mix(classes - labels, log_w)
+
+
+def _log_rising(log_z: Tensor, log_total: Tensor, y: Tensor) -> Tensor:
+    """Σ_{j<y} log(z + j/α0), elementwise, from log z and log α0: no z is too small."""
+    total = torch.where(y > 0, log_z, 0.0)
+    most = int(y.max()) if y.numel() else 0
+    for j in range(1, min(most, DIRECT)):
+        total = total + torch.where(y > j, torch.logaddexp(log_z, math.log(j) - log_total), 0.0)
+    if most <= DIRECT:
+        return total
+    # the rest as in `log_rising`
+    q = torch.where(y > DIRECT, y - DIRECT, 1.0)
+    A = (log_z + log_total).clamp(max=700).exp() + DIRECT
+    log_last = torch.logaddexp(log_z, (q + DIRECT).log() - log_total)
+    tail = (A - 0.5) * torch.log1p(q / A) + q * log_last - q + stirling(A + q) - stirling(A)
+    return total + torch.where(y > DIRECT, tail, 0.0)
 
 
 class PairwiseLoss(_HistogramLoss):
@@ -321,5 +352,6 @@ def _mix(log_p: Tensor, log_w: Tensor | None) -> Tensor:
 
 
 def _dot(weight: Tensor, log_p: Tensor) -> Tensor:
-    """Σ_k weight·log p, where weight 0 silences log 0."""
-    return torch.where(weight > 0, weight * torch.where(weight > 0, log_p, 0.0), 0.0).sum(dim=1)
+    """Σ_k weight·log p, where weight 0 silences log 0, but not NaN."""
+    counts = (weight != 0) | log_p.isnan()
+    return torch.where(counts, weight * torch.where(counts, log_p, 0.0), 0.0).sum(dim=1)

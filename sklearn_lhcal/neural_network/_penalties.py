@@ -252,6 +252,6 @@ def _share(w: Tensor) -> Tensor:
 
 
 def _root(x: Tensor) -> Tensor:
-    """√x, and 0 with derivative 0 up to rounding."""
-    positive = x > torch.finfo(x.dtype).tiny
-    return torch.where(positive, torch.where(positive, x, 1.0).sqrt(), 0.0)
+    """√x, and 0 with derivative 0 up to rounding; NaN stays."""
+    zero = x <= torch.finfo(x.dtype).tiny
+    return torch.where(zero, 0.0, torch.where(zero, 1.0, x).sqrt())

@@ -12,6 +12,7 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import KFold, cross_val_score
+from skorch.callbacks import Callback
 from torch import nn
 from torch.utils.data import TensorDataset
 
@@ -19,7 +20,7 @@ from sklearn_lhcal.calibration import TemperatureScaling
 from sklearn_lhcal.datasets import make_label_histograms
 from sklearn_lhcal.label_histogram import KnownProbabilities
 from sklearn_lhcal.metrics import expected_accuracy, label_log_loss
-from sklearn_lhcal.neural_network import LabelLogLoss, NeuralClassifier
+from sklearn_lhcal.neural_network import LabelLogLoss, MMCEPenalty, NeuralClassifier
 
 
 class TwoInputs(nn.Module):
@@ -334,3 +335,24 @@ def test_a_loss_that_is_no_number_is_a_warning(data):
         NeuralClassifier(MLP, optimizer=torch.optim.SGD, lr=1e30, max_epochs=5).fit(
             data.X * 1e10, data.counts
         )
+
+
+@pytest.mark.parametrize("loss", ["focal", "focal_53", "label_log_loss", "brier"])
+@pytest.mark.parametrize("regularizer", [None, MMCEPenalty()])
+def test_early_stopping_never_keeps_a_diverged_epoch(data, loss, regularizer):
+    """The weights are those of the last epoch with a loss; the history shows where it went."""
+
+    class Diverging(Callback):
+        def on_epoch_begin(self, net, **_):
+            if len(net.history) == 3:
+                with torch.no_grad():
+                    next(net.module_.parameters()).fill_(torch.nan)
+
+    net = NeuralClassifier(
+        MLP, loss=loss, regularizer=regularizer, lr=0.01, max_epochs=8, early_stopping=4,
+        callbacks=[Diverging()], random_state=0,
+    )  # fmt: skip
+    with pytest.warns(ConvergenceWarning, match="lower lr, or scale X"):
+        net.fit(data.X, data.counts)
+    assert np.isnan(net.history_[2:, "valid_loss"]).all()
+    assert np.isfinite(net.predict_proba(data.X)).all()

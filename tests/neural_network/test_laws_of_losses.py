@@ -9,6 +9,7 @@ from torch import nn
 from torch.testing import assert_close
 
 from sklearn_lhcal import neural_network
+from sklearn_lhcal.neural_network import DirichletMultinomialLoss
 
 N, K = 12, 3
 COSTS = np.array([[0.0, 1.0], [2.0, 0.5], [4.0, 0.0]])
@@ -22,10 +23,25 @@ OF_PAIRS = ("DirichletMultinomialLoss", "PairwiseLoss")
 MEANS = ("BrierLoss", "DirectLoss", "FocalLoss", "LabelLogLoss", "MarginRescalingLoss", *OF_PAIRS)
 
 
-def made(name, costs=COSTS):
+# of those with forms that compute otherwise
+OPTIONS: dict[str, list[dict]] = {
+    "FocalLoss": [{"gamma": 0.0}, {"gamma": 0.5}, {"gamma": "53"}],
+    "MMCEPenalty": [{"weighted": False}, {"weighted": True}],
+    "DirectLoss": [{"bound": "lower"}, {"beta": 3.0}],
+    "KernelCalibrationPenalty": [
+        {"kind": kind, "bias_correction": form, "bandwidth": h}
+        for kind in ("canonical", "marginal", "top_label")
+        for form in ("residual", None)
+        for h in (0.1, "loo")
+    ],
+    "SharpnessPenalty": [{"kind": "top_label"}, {"bandwidth": "loo"}],
+}
+
+
+def made(name, costs=COSTS, **options):
     """A loss; those of decisions with costs."""
     takes_costs = "cost_matrix" in inspect.signature(LOSSES[name]).parameters
-    return LOSSES[name](costs) if takes_costs else LOSSES[name]()
+    return LOSSES[name](*[costs] * takes_costs, **options)
 
 
 def batch(name, rows=slice(None), columns=slice(None), dtype=torch.float64):
@@ -101,6 +117,67 @@ def test_what_does_not_fit_is_refused(name):
     for wrong in (torch.ones(N, 1), torch.ones(1), torch.ones(N + 1)):
         with pytest.raises(ValueError, match="Weights must have shape"):
             loss(z, counts, wrong)
+    for wrong in (-torch.ones(N), torch.ones(N) * torch.nan, torch.arange(N) - 1):
+        with pytest.raises(ValueError, match="Weights must be numbers and not negative"):
+            loss(z, counts, wrong)
+    with pytest.raises(ValueError, match="infinite"):
+        loss(z, torch.where(counts == counts.max(), torch.inf, counts.double()))
+
+
+@pytest.mark.parametrize("name", LOSSES)
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.float16])
+@pytest.mark.parametrize("n", [1, 2, N])
+def test_no_number_stays_none(name, dtype, n):
+    """One logit that is NaN makes a loss, or a penalty, NaN: in small batches and single labels."""
+    z, counts = batch(name, slice(n), dtype=dtype)
+    logits = z[0] if name in OF_PAIRS else z
+    logits[0, 1] = torch.nan
+    for options in OPTIONS.get(name, [{}]):
+        for y in (counts, counts.argmax(dim=1)):
+            value = made(name, **options)(z, y)
+            assert value.isnan(), options
+
+
+@pytest.mark.parametrize("name", LOSSES)
+def test_masked_classes(name):
+    """A logit of −inf, for a class that nobody chose, is the limit of very low ones."""
+    z, counts = batch(name)
+    counts[:, 2] = 0
+    counts[:, 0] += 1
+    values = []
+    for low in (-1e3, -torch.inf):
+        logits = (z[0] if name in OF_PAIRS else z).clone()
+        logits[:, 2] = low
+        values.append(made(name)((logits, z[1]) if name in OF_PAIRS else logits, counts))
+    assert values[1].isfinite()
+    assert_close(values[1], values[0], rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("gap", [30.0, 100.0, 104.0, 800.0, 1e4])
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.float16])
+@pytest.mark.parametrize("y", [(2, 1), (1, 40), (0, 3), (50, 50)])
+def test_dirichlet_multinomial_of_impossible_labels(gap, dtype, y):
+    """Against exact arithmetic with 60 digits, value and derivative."""
+    mpmath = pytest.importorskip("mpmath")
+    logits = torch.tensor([[gap, 0.0]], dtype=dtype, requires_grad=True)
+    log_total = torch.tensor([1.5], dtype=dtype)
+    value = DirichletMultinomialLoss()((logits, log_total), torch.tensor([y]))
+    value.backward()
+    with mpmath.workdps(60):
+        # of gap so great z is 1 to more digits than these
+        alpha = mpmath.e ** mpmath.mpf(1.5)
+
+        def right(u):
+            a = [alpha / (1 + mpmath.e ** (-u)), alpha / (1 + mpmath.e**u)]
+            parts = [mpmath.rf(b, k) for b, k in zip(a, y, strict=True)]
+            return -mpmath.log(parts[0] * parts[1] / mpmath.rf(alpha, sum(y)))
+
+        u = mpmath.mpf(float(logits[0, 0].detach()))
+        slope = mpmath.diff(right, u, h=mpmath.mpf(10) ** -20)
+        expected = float(right(u)), float(slope)
+    tolerance = 1e-10 if dtype == torch.float64 else 2e-3 if dtype == torch.float16 else 2e-6
+    assert_close(value.item(), expected[0], rtol=tolerance, atol=tolerance)
+    assert_close(logits.grad[0, 0].item(), expected[1], rtol=tolerance * 10, atol=tolerance)
 
 
 @pytest.mark.parametrize("name", LOSSES)
