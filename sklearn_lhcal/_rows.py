@@ -1,5 +1,6 @@
 """Samples: where labels and predictions meet, once; with their weights and groups."""
 
+import warnings
 from abc import abstractmethod
 from collections.abc import Callable
 from functools import cached_property, partial
@@ -29,7 +30,7 @@ from ._utils.names import (
     matched,
     positions,
 )
-from ._utils.simplex import accuracy, check_proba, in_columns
+from ._utils.simplex import EPS, accuracy, check_proba, in_columns, row_sum
 from ._utils.types import ArrayLike, LabelsLike, Samples, Weights
 from .distributions import Distribution, PointMass, predict_dist
 from .label_histogram import Annotations as Annotations
@@ -41,6 +42,10 @@ from .label_histogram._labels import read_labels as read_labels
 from .label_histogram._labels import weight_of as weight_of
 
 PredictionLike = ArrayLike | Distribution
+
+# So many samples, and standard errors, make a warning of exchanged classes.
+_FEW = 20
+_ERRORS = 4.0
 
 
 class Rows:
@@ -206,6 +211,7 @@ def read_rows(
     check_row_names(y=y, prediction=prediction, sample_weight=sample_weight, groups=groups)
     if prediction is None:
         return Rows.of(labels, labels.mu, sample_weight, groups)
+    single = not isinstance(prediction, Distribution) and np.ndim(prediction) == 1
     prediction, own = read_prediction(prediction)
     check_same_length(len(prediction), y=labels)
     K = prediction.shape[1]
@@ -213,7 +219,10 @@ def read_rows(
     labels = labels.matched(Side("the prediction", classes, K), add=add)
     if classes is not None:
         prediction = _widened(prediction, classes, labels.classes)
-    return Rows.of(labels, prediction, sample_weight, groups)
+    rows = Rows.of(labels, prediction, sample_weight, groups)
+    if single:
+        _warn_of_one_column(rows)
+    return rows
 
 
 def read_for(metric, y, prediction, sample_weight=None, groups=None) -> Rows:
@@ -234,6 +243,30 @@ def read_prediction(prediction: PredictionLike) -> tuple[Any, NDArray | None]:
         return prediction, prediction.classes
     names = column_names(prediction, "prediction")
     return check_proba(prediction, name="prediction"), names
+
+
+def _warn_of_one_column(rows: Rows) -> None:
+    """Where the one column of a prediction is that of the other class."""
+    errors = inversion(rows.mu, np.log(np.maximum(rows.z, EPS)), rows.weight)
+    if errors:
+        last = "the second class" if rows.classes is None else repr(rows.classes.tolist()[-1])
+        warnings.warn(
+            f"The one column of the prediction is read as that of {last}, which is labelled less "
+            f"often the larger it is, by {errors:.1f} standard errors: pass 1 - prediction?",
+            stacklevel=5,
+        )
+
+
+def inversion(mu: Floats, log_z: Floats, weight: Floats) -> float:
+    """By how many standard errors classes are labelled less often the more probable they are.
+
+    0 where it is not beyond chance.
+    """
+    share = weight / weight.sum()
+    covariance = row_sum((mu - share @ mu) * (log_z - share @ log_z))
+    mean = float(share @ covariance)
+    errors = -mean / (EPS + np.sqrt(share**2 @ (covariance - mean) ** 2))
+    return errors if len(mu) >= _FEW and errors > _ERRORS else 0.0
 
 
 def _check_classes(own: NDArray | None, given: ArrayLike | None, K: int) -> NDArray | None:

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from datetime import datetime
 from functools import cache, wraps
 from inspect import Parameter, signature
+from itertools import pairwise
 from numbers import Integral, Real
 from types import FunctionType, UnionType
 from typing import Any, Literal, TypeVar, Union, cast, get_args, get_origin
@@ -121,10 +122,13 @@ def distinct(names: NDArray, name: str) -> tuple[NDArray, Indices]:
     """The distinct names, sorted, and the number of each one among them."""
     try:
         found, codes = np.unique(names, return_inverse=True)
+        # sets can be compared, but not sorted
+        if names.dtype.kind == "O" and not all(a < b for a, b in pairwise(found.tolist())):
+            raise TypeError
     # a ValueError where names are arrays themselves
     except (TypeError, ValueError):
         raise ValueError(
-            f"{name} mixes types that cannot be sorted together; make them all strings."
+            f"{name} holds values that cannot be sorted together; make them all strings."
         ) from None
     return found, codes.ravel()
 
@@ -151,6 +155,9 @@ def take_rows(X, rows):
     """Rows of an array, a sparse matrix, a tensor, a frame, a list, or a dict; None stays None."""
     if X is None:
         return None
+    if hasattr(X, "__array_namespace__") and not isinstance(X, np.ndarray):
+        xp = X.__array_namespace__()
+        return xp.take(X, xp.asarray(np.arange(X.shape[0])[rows]), axis=0)
     if isinstance(X, dict):
         return {key: take_rows(value, rows) for key, value in X.items()}
     if hasattr(X, "iloc"):
@@ -165,6 +172,8 @@ def take_rows(X, rows):
 def samples_of(key):
     """What an index selects: scikit-learn takes samples by ``y[samples, ...]``."""
     if not isinstance(key, tuple) or len(key) != 2:
+        if key is None or np.ndim(key) > 1:
+            raise IndexError("Samples are selected by a slice or by 1-D positions or bools.")
         return key
     samples, rest = key
     everything = rest is Ellipsis or (isinstance(rest, slice) and rest == slice(None))
@@ -178,10 +187,15 @@ def check_samples(X):
     and what holds no values yet.
     """
     check_values(X, "X")
+    if hasattr(X, "column_names") and hasattr(X, "to_pandas"):
+        # a pyarrow table, which has no index of rows
+        X = X.to_pandas()
     if hasattr(X, "dataset") and hasattr(X, "batch_size"):
         raise TypeError(f"X is a {type(X).__name__}; pass all samples of X and y, in one order.")
     if isinstance(X, (str, bytes)) or not _has_rows(X):
         raise TypeError(f"X must have samples, got {type(X).__name__}; make an array of it.")
+    if isinstance(X, memoryview):
+        X = np.asarray(X)
     # a sparse matrix may be a dict too
     if isinstance(X, dict) and not hasattr(X, "shape"):
         n_rows(X)
@@ -307,7 +321,8 @@ def check_sample_weight(sample_weight, n: int) -> Floats | None:
         raise ValueError(
             f"sample_weight sums to {total}, beyond what floats can multiply; scale it."
         )
-    return w
+    # beyond any number of samples only ratios count, and products of sums stay finite
+    return w if total < _ALL else w * (_ALL / total)
 
 
 def is_real(value) -> bool:
@@ -322,6 +337,10 @@ def is_count(value) -> bool:
 
 # what a number must be, by its name, beside what its type in the signature says
 _MOST = 10**6
+# so many samples nobody has
+_ALL = 1e15
+# an int may be larger
+_LARGEST = sys.float_info.max
 _DEVICE = re.compile(r"(cpu|cuda|mps|xpu|meta)(:\d+)?")
 _RULES: dict[str, tuple[str, Callable[[Any], Any]]] = {
     "lie between 0 and 1": (
@@ -332,16 +351,18 @@ _RULES: dict[str, tuple[str, Callable[[Any], Any]]] = {
     "be a number from 0 to 1": ("mixed", lambda x: 0 <= x <= 1),
     "be a number from 0 to 0.25": ("tolerance disagreement_tolerance", lambda x: 0 <= x <= 0.25),
     "be a number, 1 or more": ("p", lambda x: x >= 1),
-    "be a finite number": ("budget class_index label referral", np.isfinite),
+    "be a finite number": ("budget class_index label referral", lambda x: abs(x) <= _LARGEST),
     "be a finite number above 0": (
-        "beta cell_std half_width lam lengthscale radius timeout variance",
-        lambda x: 0 < x < np.inf,
+        "cell_std half_width lengthscale radius timeout variance",
+        lambda x: 0 < x <= _LARGEST,
     ),
+    # below, differences of costs are lost in rounding
+    "be a finite number of at least 1e-8": ("beta lam", lambda x: 1e-8 <= x <= _LARGEST),
     "be a finite number of at least 0": (
         "bias_penalty class_sep effect_std gamma learning_rate margin off_diagonal_penalty "
         "overconfidence penalty rater_std regularizer_weight row_std safeguard shrinkage slope_std "
         "tol",
-        lambda x: 0 <= x < np.inf,
+        lambda x: 0 <= x <= _LARGEST,
     ),
     "be a number from 1e-100 to 1e100": ("bandwidth", lambda x: 1e-100 <= x <= 1e100),
     f"be an int from 1 to {_MOST}": (
@@ -361,7 +382,7 @@ _RULE_OF = {
 }
 _ANY: dict[Any, tuple[str, Callable[[Any], Any]]] = {
     int: ("be an int of at least 1", lambda x: 1 <= x < 2**63),
-    float: ("be a finite number", np.isfinite),
+    float: ("be a finite number", lambda x: abs(x) <= _LARGEST),
 }
 _WORDS: dict[Any, str] = {
     bool: "a bool",

@@ -162,7 +162,8 @@ def _parts(cost_matrix) -> tuple[Floats, list | None, list | None]:
     columns = None if columns is None else columns.tolist()
     rows = None
     if hasattr(cost_matrix, "iloc"):
-        rows = list(cost_matrix.index)
+        # names on several levels are none, as those of columns
+        rows = None if cost_matrix.index.nlevels > 1 else list(cost_matrix.index)
     elif columns and not is_numeric(np.asarray(cost_matrix[columns[0]])):
         rows = cost_matrix[columns[0]].to_list()
         columns = columns[1:]

@@ -28,13 +28,15 @@ def typed(names: Sequence) -> NDArray:
 
 
 def column_names(frame, name: str) -> NDArray | None:
-    """Names of the columns of a pandas or polars frame, shape (K,); None where there are none.
+    """Names of the columns of a frame or a pyarrow table, shape (K,); None where there are none.
 
     The columns that a frame gets by itself, and names on several levels, are none. A name that
     comes twice is a ValueError; `name` is what messages call the frame.
     """
     # to ask a lazy frame for them would compute something
     columns = None if is_lazy(frame) else getattr(frame, "columns", None)
+    # pyarrow's columns are arrays
+    columns = getattr(frame, "column_names", columns)
     if columns is None or getattr(columns, "nlevels", 1) > 1 or _counts_up(columns):
         return None
     names = list(columns)

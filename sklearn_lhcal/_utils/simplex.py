@@ -35,7 +35,8 @@ def check_proba(proba: ArrayLike, *, name: str = "proba") -> Floats:
     ------
     ValueError
         NaN or infinite values, negative values, samples that do not sum to 1 (tolerance 1e-6, in
-        float32 1e-3, in float64 with values of float32 alone 1e-5), a wrong number of dimensions
+        bfloat16 1e-2, in float16 and float32 1e-3, in float64 with values of float32 alone
+        1e-5), a wrong number of dimensions
         or of classes. Nothing is renormalised.
 
     Examples
@@ -46,6 +47,9 @@ def check_proba(proba: ArrayLike, *, name: str = "proba") -> Floats:
     """
     z = plain_array(proba, name)
     tolerance = 1e-3 if z.dtype in (np.float32, np.float16) else 1e-6
+    if z.dtype == np.float32 and not (z.view(np.uint32) & 0xFFFF).any():
+        # bfloat16, which NumPy does not know
+        tolerance = 1e-2
     z = as_floats(z, name)
     if z.ndim == 1:
         check_finite(z, name)

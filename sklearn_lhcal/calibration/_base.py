@@ -338,7 +338,8 @@ def _splits(cv, training: TrainingRows, random_state, to_split: dict) -> list:
     is_holdout = isinstance(cv, str)
     if is_holdout and cv != "holdout":
         raise ValueError(
-            f'cv must be an int, a splitter, a list of splits or "holdout", got {cv!r}.'
+            f'cv must be an int, a splitter, a list of splits or "holdout", got {cv!r}; of a '
+            "classifier that is fitted already, make a FrozenEstimator(fitted)."
         )
     if is_holdout:
         cv = StratifiedVotesKFold(5, shuffle=True, random_state=random_state)
@@ -432,7 +433,8 @@ def classifier_of(estimator: Calibrated, cloned: bool = True):
         raise ValueError(
             "estimator must be a classifier with predict_proba or decision_function, got "
             f"{type(estimator).__name__}; if it has them only once fitted, pass it as "
-            "FrozenEstimator(fitted), or with its final estimator set."
+            "FrozenEstimator(fitted), or with its final estimator set. Outputs of anything else, a "
+            'booster say, are passed as X, with estimator="proba" or "logits".'
         )
     return clone(estimator) if cloned else estimator
 

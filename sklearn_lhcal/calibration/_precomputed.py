@@ -4,13 +4,13 @@ from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import log_softmax
+from scipy.special import log_softmax, logsumexp
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from .._rows import DistributionClassifierMixin, read_labels
 from .._utils.arrays import Floats
-from .._utils.checks import check_params, check_same_length, check_samples, plain_array
+from .._utils.checks import as_floats, check_params, check_same_length, check_samples, plain_array
 from .._utils.estimators import atomic
 from .._utils.names import (
     Side,
@@ -46,7 +46,7 @@ class PrecomputedClassifier(DistributionClassifierMixin, ClassifierMixin, BaseEs
         probabilities, whatever is said here.
     columns : list of names, list of positions or slice, optional
         Which columns of X are the outputs, where features stand beside them. None: all. Integers
-        are positions, also on a frame whose columns have integers as names.
+        are positions, from the end if negative, also on a frame that has integers as names.
     classes : array-like of shape (n_classes,), optional
         What these columns stand for, in their order. None: the column names of a frame, which are
         sorted at fit and matched by name afterwards; else ``arange(n_classes)``. Labels that happen
@@ -59,8 +59,8 @@ class PrecomputedClassifier(DistributionClassifierMixin, ClassifierMixin, BaseEs
     Raises
     ------
     ValueError
-        NaN or infinite values, probabilities that do not sum to 1, a number of columns that
-        differs, one column for two classes.
+        NaN or infinite values, but for logits of −inf, a class ruled out; probabilities that do
+        not sum to 1, a number of columns that differs, one column for two classes.
 
     Examples
     --------
@@ -188,11 +188,16 @@ class PrecomputedClassifier(DistributionClassifierMixin, ClassifierMixin, BaseEs
                 "columns must be a list of names, a list of positions or a slice, got "
                 f"{self.columns!r}."
             )
-        if not hasattr(X, "columns"):
-            return np.asarray(X)[:, self.columns]
-        if isinstance(self.columns, slice) or not isinstance(self.columns[0], str):
-            return X[list(np.asarray(X.columns)[self.columns])]
-        return X[list(self.columns)]
+        try:
+            if not hasattr(X, "columns"):
+                return plain_array(X, "X")[:, self.columns]
+            # names are sought, positions are counted
+            if isinstance(self.columns, slice) or not isinstance(self.columns[0], str):
+                return X[list(np.asarray(X.columns)[self.columns])]
+            return X[list(self.columns)]
+        except (IndexError, KeyError) as error:
+            known = list(getattr(X, "columns", range(np.shape(X)[-1])))[:20]
+            raise ValueError(f"columns {self.columns!r} are not all in {known} of X.") from error
 
     def _in_order(self, outputs):
         """Outputs with their columns in the order of the classes, which X named at fit."""
@@ -207,11 +212,14 @@ class PrecomputedClassifier(DistributionClassifierMixin, ClassifierMixin, BaseEs
         if self._names is not None:
             outputs = self._in_order(outputs)
         _check_axes(outputs)
-        kept = [np.float64, np.float32, np.float16]
-        outputs = validate_data(self, outputs, reset=False, dtype=kept)
-        if self.response == "logits":
-            return outputs.astype(np.float64, copy=False)
-        return check_proba(outputs, name="X")
+        # no type is wanted: the tolerance of probabilities is that of their own
+        a = validate_data(self, outputs, reset=False, dtype=None, ensure_all_finite=False)
+        if self.response == "proba":
+            return check_proba(a, name="X")
+        u = as_floats(a, "X")
+        if not np.isfinite(logsumexp(u, axis=1)).all():
+            raise ValueError("X contains NaN or infinity; only some logits may be -inf.")
+        return u
 
 
 def _check_axes(outputs, labels=None) -> None:

@@ -82,7 +82,7 @@ class CalibrationRows:
         inner, X_inner = resolve(model, X, "predict_dist")
         if is_logits:
             u = inner.predict_log_proba(X_inner)
-            return cls(_in_order(u, inner, classes), X=X, model=model)
+            return cls(_unmasked(_in_order(u, inner, classes)), X=X, model=model)
         u = np.asarray(inner.decision_function(X_inner), dtype=np.float64)
         if u.ndim == 1:
             u = np.column_stack([np.zeros_like(u), u])
@@ -94,7 +94,8 @@ class CalibrationRows:
                 f"{u.shape[1]} columns, not one for each of {K} classes. "
                 'Of a support vector machine set decision_function_shape="ovr".'
             )
-        return cls(_in_order(log_softmax(u, axis=-1), inner, classes), X=X, model=model)
+        u = _in_order(log_softmax(u, axis=-1), inner, classes)
+        return cls(_unmasked(u), X=X, model=model)
 
     @classmethod
     def of(cls, distribution: Distribution, X=None, model=None) -> "CalibrationRows":
@@ -221,6 +222,15 @@ class CalibrationRows:
         if isinstance(self.prediction, Mixture):
             return self.prediction.with_mean(z)
         return PointMass.of_checked(z)
+
+
+def _unmasked(log_z: Floats) -> Floats:
+    """Classes of logit −inf at the least of the others, or at 1e-12, where zeros are clipped."""
+    masked = np.isneginf(log_z)
+    if not masked.any():
+        return log_z
+    least = np.where(masked, np.log(EPS), log_z).min(axis=1, keepdims=True)
+    return np.where(masked, least, log_z)
 
 
 def _in_order(u: Floats, model, classes: NDArray) -> Floats:

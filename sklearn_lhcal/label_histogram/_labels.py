@@ -114,7 +114,7 @@ class Labels:
     def take(self, rows: Selection) -> Self:
         """Some of the samples."""
         labels = copy.copy(self)
-        labels.counts = self.counts[rows]
+        labels.counts = self.counts[samples_of(rows)]
         return labels
 
     # --- numbers ---

@@ -5,6 +5,7 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import issparse
 from sklearn.base import BaseEstimator, clone
 from sklearn.metrics.pairwise import euclidean_distances
 from sklearn.neighbors import NearestNeighbors
@@ -222,7 +223,11 @@ class BallCarvingSplit(BaseEstimator):
                 "BallCarvingSplit(features=LayerFeatures(FrozenEstimator(net), layer))."
             )
         if self.features is None:
-            return check_array(X, accept_sparse="csr", input_name="X")
+            X = check_array(X, accept_sparse="csr", input_name="X", copy=issparse(X))
+            if issparse(X):
+                # an entry that is stored in parts
+                X.sum_duplicates()
+            return X
         if hasattr(self.features, "transform"):
             found = clone(self.features).fit(X).transform(X)
         elif callable(self.features):

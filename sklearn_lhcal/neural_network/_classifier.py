@@ -25,17 +25,8 @@ from .._utils.names import check_row_names, sorted_names
 from .._utils.simplex import softmax
 from .._utils.types import ArrayLike, LabelsLike, Samples, Seed, Verbose, Weights
 from ..distributions import PointMass
-from ._data import (
-    ArrayRows,
-    as_arrays,
-    check_table,
-    converted,
-    is_table,
-    logits_of,
-    warn_of_probabilities,
-    whole_batches,
-)
-from ._losses import LabelLogLoss, check_called, loss_of
+from ._data import ArrayRows, as_arrays, check_table, converted, is_table, whole_batches
+from ._losses import LabelLogLoss, check_called, logits_of, loss_of, warn_of_probabilities
 from ._training import batch_loss, early_stopping, scaled_weight, stratified_fifth
 
 
@@ -397,8 +388,9 @@ class NeuralClassifier(DistributionClassifierMixin, NeuralNetClassifier):
         labels = labels.for_fit(known)
         weight = weight_of(labels, X, y, sample_weight)
         self.classes_inferred_ = labels.classes
-        for name, loss in (("loss", self.criterion_), ("regularizer", self.regularizer_)):
-            check_called(name, loss)
+        check_called("loss", self.criterion_)
+        if self.regularizer_ is not None:
+            check_called("regularizer", self.regularizer_)
         weight = np.ones(len(labels)) if weight is None else weight / weight.max()
         counts = torch.as_tensor(labels.counts.astype(np.float32))
         return counts, torch.as_tensor(weight)

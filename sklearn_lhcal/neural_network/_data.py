@@ -1,6 +1,5 @@
-"""Inputs of networks, what becomes an array, and arrays in batches; and what networks return."""
+"""Inputs of networks: what becomes an array, and arrays in batches."""
 
-import warnings
 from collections.abc import Mapping
 
 from skorch.dataset import Dataset
@@ -10,9 +9,6 @@ from torch import Generator, Tensor, finfo, float32, float64, isfinite, zeros
 from torch.utils.data import DataLoader, Subset, default_collate
 
 from .._utils.checks import check_finite, check_samples, n_rows, plain_array, take_rows
-
-# Rows of so many outputs sum to 1 only if they are made so.
-_MANY = 20
 
 
 class ArrayRows(Dataset):
@@ -137,24 +133,3 @@ def converted(x, dtype, integers: bool = False):
     if isinstance(x, Tensor) and (integers or x.is_floating_point()):
         return x.to(dtype)
     return x
-
-
-def logits_of(outputs):
-    """The logits of an output that names them; any other as it is."""
-    if isinstance(outputs, Mapping) and "logits" in outputs:
-        return outputs["logits"]
-    return getattr(outputs, "logits", outputs)
-
-
-def warn_of_probabilities(logits) -> None:
-    """Warn of outputs that a softmax or a sigmoid has made."""
-    z = logits.detach().double()
-    sums = ((z.sum(dim=1) - 1).abs() < 1e-3).all() and (z >= 0).all()
-    # rows of few logits, or of zero weights, can sum to 1 by chance
-    softmax = z.numel() >= _MANY and (z != z[:1]).any() and sums
-    if softmax or type(logits.grad_fn).__name__.startswith("Sigmoid"):
-        warnings.warn(
-            "The module returns probabilities, but it must return logits: take the softmax or the "
-            "sigmoid off that ends its forward.",
-            stacklevel=2,
-        )

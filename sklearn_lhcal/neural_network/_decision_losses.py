@@ -78,9 +78,10 @@ class _DecisionLoss(_MeanOverRows):
                 f"The cost matrix has {len(self.costs)} classes, but there are {logits.shape[-1]} "
                 "logits."
             )
-        C = self.costs.to(logits.dtype)
-        mu = frequencies(counts, logits.dtype)
-        return self._bound(torch.softmax(logits, dim=-1) @ C, mu @ C)
+        # smooth minima are nearly equal: their difference needs the digits of float64
+        C = self.costs.double()
+        f = torch.softmax(logits.double(), dim=-1) @ C
+        return self._bound(f, frequencies(counts, C.dtype) @ C).to(logits.dtype)
 
 
 class DirectLoss(_DecisionLoss):

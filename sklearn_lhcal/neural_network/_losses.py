@@ -9,7 +9,8 @@ favours samples that share their batch with few labels.
 import copy
 import inspect
 import math
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, Literal
 
@@ -18,6 +19,9 @@ from torch import Tensor, nn
 
 from .._utils.checks import checked
 from .._utils.rising import DIRECT, stirling
+
+# Rows of so many outputs sum to 1 only if they are made so.
+_MANY = 20
 
 
 class _MeanLoss(nn.Module):
@@ -153,11 +157,31 @@ def loss_of(loss: str | nn.Module) -> nn.Module:
     raise ValueError(f"loss must be a torch module or one of {sorted(_LOSSES)}, got {loss!r}.")
 
 
-def check_called(name: str, loss: nn.Module | None) -> None:
+def logits_of(outputs):
+    """The logits of an output that names them; any other as it is."""
+    if isinstance(outputs, Mapping) and "logits" in outputs:
+        return outputs["logits"]
+    return getattr(outputs, "logits", outputs)
+
+
+def warn_of_probabilities(logits) -> None:
+    """Warn of outputs that a softmax or a sigmoid has made."""
+    z = logits.detach().double()
+    sums = (z >= 0).all() and ((z.sum(dim=1) - 1).abs() < 1e-3).all()
+    # few logits, or those of zero weights, can sum to 1 by chance
+    softmax = sums and z.numel() >= _MANY and (z != z[:1]).any()
+    if softmax or type(logits.grad_fn).__name__.startswith("Sigmoid"):
+        warnings.warn(
+            "The module returns probabilities, but it must return logits: take the softmax or the "
+            "sigmoid off that ends its forward.",
+            stacklevel=2,
+        )
+
+
+def check_called(name: str, loss: nn.Module) -> None:
     """A ValueError where a loss does not take logits, counts and weights."""
     try:
-        if loss is not None:
-            inspect.signature(loss.forward).bind("logits", "counts", "weight")
+        inspect.signature(loss.forward).bind("logits", "counts", "weight")
     except TypeError:
         raise ValueError(
             f"{name} is called with logits, counts and weights, which {type(loss).__name__} does "
@@ -174,7 +198,7 @@ def as_counts(y: Tensor, logits: Tensor, weight: Tensor | None = None) -> Tensor
         shape = tuple(weight.shape)
         raise ValueError(f"Weights must have shape ({len(logits)},), got {shape}.")
     if weight is not None and not weight.is_meta and not (weight >= 0).all():
-        raise ValueError("Weights must be numbers and not negative.")
+        raise ValueError("Weights must be numbers of at least 0.")
     n, K = len(logits), logits.shape[-1]
     whole = not (y.is_floating_point() or y.is_complex() or y.dtype == torch.bool)
     if y.shape == (n,) and whole:
@@ -189,8 +213,9 @@ def as_counts(y: Tensor, logits: Tensor, weight: Tensor | None = None) -> Tensor
             f"Labels must be counts of shape {(n, K)}, as the logits, or {n} class indices of an "
             f"integer type; got shape {tuple(y.shape)} and {y.dtype}."
         )
-    if not y.is_meta and not ((y >= 0).all() and (y.sum(dim=-1) > 0).all() and y.isfinite().all()):
-        raise ValueError("Counts must not be negative or infinite, and each sample needs a label.")
+    total = y.sum(dim=-1)
+    if not y.is_meta and not ((y >= 0).all() and (total > 0).all() and total.isfinite().all()):
+        raise ValueError("Counts must be finite, not negative, and of each sample at least 1.")
     return y
 
 
@@ -239,7 +264,7 @@ class _HistogramLoss(_MeanOverRows):
             square = (log_weights.exp() * square).sum(dim=1)
         elif square.ndim == 2:
             square = square.mean(dim=1)
-        return (loss + self.penalty * square).to(dtype)
+        return (loss + float(self.penalty) * square).to(dtype)
 
 
 class DirichletMultinomialLoss(_HistogramLoss):

@@ -353,7 +353,7 @@ def test_a_classifier_without_probabilities_before_fit(data):
     ("X", "message"),
     [
         (np.full((300, 3), np.nan), "NaN"),
-        (np.full((300, 3), np.inf), "infinity"),
+        (np.full((300, 3), np.inf), "infinite"),
         (np.full((300, 3), 0.5), "must sum to 1"),
         (np.tile([-0.5, 1.0, 0.5], (300, 1)), "negative"),
         (np.full((299, 3), 1 / 3), "inconsistent"),

@@ -153,7 +153,7 @@ def test_shape_of_the_input_is_set(data):
 
 def test_without_held_out_samples_the_remedy_is_named(data):
     X, counts, _ = data
-    with pytest.raises(ValueError, match="'valid_loss'.*pass early_stopping= or train_split="):
+    with pytest.raises(ValueError, match=r"'valid_loss'.*pass early_stopping= or train_split="):
         trained(X, counts, EarlyStopping(), early_stopping=None)
     trained(X, counts, EarlyStopping(monitor="train_loss"), early_stopping=None)
 
@@ -200,7 +200,7 @@ def test_plain_losses_are_refused_with_their_remedy(data, loss):
     for y in (counts, names):
         with pytest.raises(ValueError, match=rf'^loss .*{type(loss).__name__}.*"label_log_loss"'):
             trained(X, y, loss=loss)
-        with pytest.raises(ValueError, match="^regularizer is called with logits"):
+        with pytest.raises(ValueError, match=r"^regularizer is called with logits"):
             trained(X, y, regularizer=loss)
 
 

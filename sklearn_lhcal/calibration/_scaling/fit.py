@@ -59,6 +59,7 @@ from scipy.optimize import minimize
 from scipy.special import expit, log_expit
 from sklearn.exceptions import ConvergenceWarning
 
+from ..._rows import inversion
 from ..._utils.arrays import Floats, Indices, Mask
 from ..._utils.simplex import EPS, gini, row_max, row_sum, softmax
 from .._rows import CalibrationRows
@@ -88,9 +89,6 @@ _TOLERANCE = 1e-7
 _FAILED = 1e-4
 # Weights whose sum is below this share of the samples are hardly meant as numbers of samples.
 _FRACTION = 0.1
-# So many samples, and standard errors, tell that predictions are exchanged.
-_FEW = 20
-_ERRORS = 4.0
 # Weight of the prior of e, in samples.
 _FLOOR_PRIOR = 0.1
 # Numbers of a block: it stays in cache.
@@ -530,15 +528,11 @@ def _warn_of_weights(rows: CalibrationRows) -> None:
 
 def _warn_of_exchanged(rows: CalibrationRows) -> None:
     """Where a class is labelled less often the more probable it is said to be."""
-    share = rows.weight / rows.weight.sum()
-    y = rows.frequencies - share @ rows.frequencies
-    covariance = row_sum(y * (rows.log_proba - share @ rows.log_proba))
-    mean = float(share @ covariance)
-    error = EPS + np.sqrt(share**2 @ (covariance - mean) ** 2)
-    if len(rows) >= _FEW and mean < -_ERRORS * error:
+    errors = inversion(rows.frequencies, rows.log_proba, rows.weight)
+    if errors:
         warnings.warn(
             "Classes are labelled less often the more probable they are said to be, "
-            f"by {-mean / error:.1f} standard errors over {len(rows)} samples: "
+            f"by {errors:.1f} standard errors over {len(rows)} samples: "
             "are columns exchanged, or is the sign of a score?",
             stacklevel=6,
         )
