@@ -128,7 +128,7 @@ def distinct(names: NDArray, name: str) -> tuple[NDArray, Indices]:
     # a ValueError where names are arrays themselves
     except (TypeError, ValueError):
         raise ValueError(
-            f"{name} holds values that cannot be sorted together; make them all strings."
+            f"{name} holds types that cannot be sorted together; make them all strings."
         ) from None
     return found, codes.ravel()
 
@@ -321,7 +321,6 @@ def check_sample_weight(sample_weight, n: int) -> Floats | None:
         raise ValueError(
             f"sample_weight sums to {total}, beyond what floats can multiply; scale it."
         )
-    # beyond any number of samples only ratios count, and products of sums stay finite
     return w if total < _ALL else w * (_ALL / total)
 
 
@@ -337,8 +336,8 @@ def is_count(value) -> bool:
 
 # what a number must be, by its name, beside what its type in the signature says
 _MOST = 10**6
-# so many samples nobody has
-_ALL = 1e15
+# of more samples only the ratios of weights matter, and searches would be lost in rounding
+_ALL = 1e8
 # an int may be larger
 _LARGEST = sys.float_info.max
 _DEVICE = re.compile(r"(cpu|cuda|mps|xpu|meta)(:\d+)?")

@@ -10,7 +10,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from .._rows import DistributionClassifierMixin, read_labels
 from .._utils.arrays import Floats
-from .._utils.checks import as_floats, check_params, check_same_length, check_samples, plain_array
+from .._utils.checks import check_params, check_same_length, check_samples, holds_text, plain_array
 from .._utils.estimators import atomic
 from .._utils.names import (
     Side,
@@ -212,11 +212,13 @@ class PrecomputedClassifier(DistributionClassifierMixin, ClassifierMixin, BaseEs
         if self._names is not None:
             outputs = self._in_order(outputs)
         _check_axes(outputs)
-        # no type is wanted: the tolerance of probabilities is that of their own
-        a = validate_data(self, outputs, reset=False, dtype=None, ensure_all_finite=False)
+        if holds_text(plain_array(outputs, "X")):
+            raise ValueError("X must be numeric, but holds text; convert it to numbers.")
+        # their type stays, and with it the tolerance of probabilities
+        a = validate_data(self, outputs, reset=False, ensure_all_finite=False)
         if self.response == "proba":
             return check_proba(a, name="X")
-        u = as_floats(a, "X")
+        u = np.asarray(a, dtype=np.float64)
         if not np.isfinite(logsumexp(u, axis=1)).all():
             raise ValueError("X contains NaN or infinity; only some logits may be -inf.")
         return u

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from scipy.special import log_softmax
 
 from .._rows import Labels, predicted_dist
+from .._rows import inversion as inversion
 from .._utils.arrays import Floats, Indices
 from .._utils.checks import take_rows
 from .._utils.estimators import own_columns, resolve
@@ -227,8 +228,6 @@ class CalibrationRows:
 def _unmasked(log_z: Floats) -> Floats:
     """Classes of logit −inf at the least of the others, or at 1e-12, where zeros are clipped."""
     masked = np.isneginf(log_z)
-    if not masked.any():
-        return log_z
     least = np.where(masked, np.log(EPS), log_z).min(axis=1, keepdims=True)
     return np.where(masked, least, log_z)
 

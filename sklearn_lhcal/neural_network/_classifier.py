@@ -361,8 +361,7 @@ class NeuralClassifier(DistributionClassifierMixin, NeuralNetClassifier):
             value = copy.copy(value)
             value.y = self._seen(value.y)
         elif isinstance(value, (tuple, list)):
-            counts = value[0]
-            return self.classes_[counts.argmax(dim=1)] if self._single else counts
+            return self.classes_[value[0].argmax(dim=1)] if self._single else value[0]
         return value
 
     def check_data(self, X: Samples, y: Any) -> None:

@@ -215,7 +215,7 @@ def as_counts(y: Tensor, logits: Tensor, weight: Tensor | None = None) -> Tensor
         )
     total = y.sum(dim=-1)
     if not y.is_meta and not ((y >= 0).all() and (total > 0).all() and total.isfinite().all()):
-        raise ValueError("Counts must be finite, not negative, and of each sample at least 1.")
+        raise ValueError("Counts must not be negative or infinite; each sample needs a label.")
     return y
 
 

@@ -111,7 +111,7 @@ def test_samples_without_weight_or_label_are_in_no_subgroup():
             {"name": np.arange(N).astype(str)},
             r"All subgroups .* of 120 has 1",
         ),
-        ({"mixed": np.where(SITE == 0, "a", SITE.astype(object))}, "mixes types"),
+        ({"mixed": np.where(SITE == 0, "a", SITE.astype(object))}, "types that cannot be sorted"),
         (np.zeros((N, 2, 2)), "subgroups must have one or two axes"),
         ({}, "subgroups has no columns"),
         (None, "subgroups"),

@@ -149,8 +149,8 @@ def test_a_histogram_is_a_tighter_bound_than_its_labels(C):
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda C: DirectLoss(C, 0.0), "lam must be a finite number above 0"),
-        (lambda C: DirectLoss(C, beta=0.0), "beta must be a finite number above 0"),
+        (lambda C: DirectLoss(C, 0.0), "lam must be a finite number of at least 1e-8"),
+        (lambda C: DirectLoss(C, beta=0.0), "beta must be a finite number of at least 1e-8"),
         (lambda C: DirectLoss(C, bound="both"), 'bound must be "upper" or "lower"'),
         (lambda C: MarginRescalingLoss(np.ones((3, 2)) * 0), "nothing is to decide"),
         (

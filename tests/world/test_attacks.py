@@ -55,7 +55,7 @@ def test_groups_need_an_order(data, name):
         lambda: risk_bound(data.counts, d, COSTS, groups=groups),
         lambda: subgroup_audit(data.counts, data.proba, groups, random_state=0, min_rows=10),
     ):
-        with pytest.raises((ValueError, TypeError), match="sorted|names|hash|categor"):
+        with pytest.raises((ValueError, TypeError), match=r"sorted|names"):
             call()
 
 
@@ -107,10 +107,10 @@ def test_weights_beyond_any_number_of_samples(data, scale):
                 .predict_proba(z)
             ),
         ]
-        for name in ("identity", "linear", "quadratic", "ordinal"):
+        for name in ("nominal", "linear", "quadratic", "ordinal"):
             calls += [lambda w, n=name: krippendorff_alpha(counts, weights=n, sample_weight=w)]
         for call in calls:
-            assert_allclose(call(scale * unit), call(1e15 * unit), rtol=1e-9)
+            assert_allclose(call(scale * unit), call(1e9 * unit), rtol=1e-6, atol=1e-8)
 
 
 @pytest.mark.parametrize("loss", [DirectLoss, MarginRescalingLoss])

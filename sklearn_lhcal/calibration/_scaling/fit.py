@@ -59,10 +59,9 @@ from scipy.optimize import minimize
 from scipy.special import expit, log_expit
 from sklearn.exceptions import ConvergenceWarning
 
-from ..._rows import inversion
 from ..._utils.arrays import Floats, Indices, Mask
 from ..._utils.simplex import EPS, gini, row_max, row_sum, softmax
-from .._rows import CalibrationRows
+from .._rows import CalibrationRows, inversion
 from .maps import ClassInformation, Family, FittedMap, Information, TemperatureMap, VectorMap
 
 # So many nats behind the best, evidence is taken to fall further: over strengths it has one peak,
