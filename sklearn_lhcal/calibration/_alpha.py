@@ -1,7 +1,6 @@
 """α-calibration: how sure a model is of its class probabilities (P1 §5.3, App. D.2)."""
 
 import warnings
-from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Literal
@@ -12,7 +11,6 @@ from sklearn.frozen import FrozenEstimator
 
 from .._utils.arrays import Floats, Mask, in_blocks
 from .._utils.checks import as_features
-from .._utils.problems import Solver
 from .._utils.simplex import entropy, gini
 from .._utils.types import Seed, Verbose
 from ..distributions import Dirichlet, Mixture
@@ -28,7 +26,7 @@ from ._alpha_line import (
     is_any_spread_left,
     standardised,
 )
-from ._base import Calibrated, Cv, _TrainedCalibrator
+from ._base import Calibrated, Cv, _BaseCalibrator
 from ._rows import CalibrationRows
 from ._scaling.estimators import StackedCalibration
 
@@ -42,7 +40,7 @@ _RANGE = (-MAX_LOG_TOTAL, MAX_LOG_TOTAL)
 GRID = np.arange(-4.0, 12.1, 0.2)
 
 
-class AlphaCalibration(_TrainedCalibrator):
+class AlphaCalibration(_BaseCalibrator):
     """Adds to each prediction a Dirichlet distribution around it: how far it can be trusted.
 
     The class probabilities z stay as they are. The total concentration ``α0 = exp(w·h + c)``
@@ -72,24 +70,18 @@ class AlphaCalibration(_TrainedCalibrator):
         5e-4 for pairs; P1's 5e-3 for histograms, since a sample then carries more information; and
         where a constant α0 is fitted to labels whose frequencies do not vary around z, none, so
         that α0 is infinite.
-    hidden_layer_sizes : int or tuple of int, default=()
-        Widths of hidden layers between h and log α0, with tanh units; seeded by `random_state`.
     fallback : bool or None, default=None
         Whether features are used only where they pay: where they predict left-out calibration
         samples better than a constant α0 does, in five folds. With more than 5,000 samples and 50
         samples a parameter, features cost next to nothing and are kept. False: features always.
         None: True, but False for the method of the paper.
     cv, random_state, verbose
-        As in `TemperatureScaling`; `random_state` also seeds hidden layers and their training.
-    solver : Newton, LBFGS, Adam or None, default=None
-        What minimises the loss. None: Newton for point predictions, L-BFGS around ensembles. With
-        hidden layers ``Adam(learning_rate=0.01, max_epochs=1000)``, stopped by a fifth of the
-        samples, because their optimum overfits.
+        As in `TemperatureScaling`.
 
     Attributes
     ----------
     coef_ : ndarray of shape (n_features,)
-        w, for the standardised features, or for the last hidden layer; 0 where α0 is constant.
+        w, for the standardised features; 0 where α0 is constant.
     intercept_ : float
         The c of log α0.
     feature_mean_, feature_scale_ : ndarray of shape (n_features,)
@@ -143,20 +135,15 @@ class AlphaCalibration(_TrainedCalibrator):
         features: object = None,
         likelihood: Literal["pairwise", "dirichlet_multinomial", "paper"] = "pairwise",
         penalty: float | None = None,
-        hidden_layer_sizes: int | Sequence[int] = (),
         fallback: bool | None = None,
         cv: Cv = None,
-        solver: Solver | None = None,
         random_state: Seed = None,
         verbose: Verbose = 0,
     ) -> None:
-        super().__init__(
-            estimator, cv=cv, solver=solver, random_state=random_state, verbose=verbose
-        )
+        super().__init__(estimator, cv=cv, random_state=random_state, verbose=verbose)
         self.features = features
         self.likelihood = likelihood
         self.penalty = penalty
-        self.hidden_layer_sizes = hidden_layer_sizes
         self.fallback = fallback
 
     def _inside(self):
@@ -240,7 +227,7 @@ class AlphaCalibration(_TrainedCalibrator):
         if is_sure:
             return self._featured(rows, h, self.penalty)
         unpenalised = self._objective(0.0)
-        pay = not are_worth_judging(len(rows), unpenalised.n_parameters(h.shape[-1]))
+        pay = not are_worth_judging(len(rows), h.shape[-1] + 1)
         if not pay and can_be_judged(len(rows)):
             # A part of the samples may be separable: without a penalty it has no optimum.
             penalty = self.penalty or None
@@ -250,25 +237,22 @@ class AlphaCalibration(_TrainedCalibrator):
         return (self._featured if pay else self._constant)(rows, h, self.penalty)
 
     def _featured(self, rows, h, penalty) -> Concentration:
-        """The optimum of w, c and what hidden layers there are."""
-        return self._objective(penalty).fitted(rows, h, self._solve)
+        """The optimum of w and c."""
+        return self._objective(penalty).fitted(rows, h)
 
     def _constant(self, rows, h, penalty) -> Concentration:
         """The optimum of c; infinite without a penalty where labels are as alike as z says."""
-        objective = self._objective(penalty)._replace(hidden=())
+        objective = self._objective(penalty)
         if not self.penalty and not is_any_spread_left(rows, objective.likelihood):
             return Concentration.constant(MAX_LOG_TOTAL, h.shape[-1])
         no_features = np.empty((*h.shape[:-1], 0))
-        c = objective.fitted(rows, no_features, self._solve).intercept
+        c = objective.fitted(rows, no_features).intercept
         return Concentration.constant(c, h.shape[-1])
 
     def _objective(self, penalty: float | None) -> Objective:
         """With the penalty that is asked for, or that of the likelihood."""
         likelihood, default = _LIKELIHOODS[self.likelihood]
-        hidden = tuple(np.ravel(self.hidden_layer_sizes or ()).tolist())
-        if penalty is None:
-            penalty = default
-        return Objective(likelihood, penalty, hidden, self.random_state)
+        return Objective(likelihood, default if penalty is None else penalty)
 
     def _map(self, rows):
         if not self.uses_members_:
@@ -286,7 +270,7 @@ class AlphaCalibration(_TrainedCalibrator):
 
     def _log_total(self, rows):
         """log α0 of each sample, (n,), or of each member, (n, S)."""
-        fit = Concentration(self._hidden, self.coef_, self.intercept_)
+        fit = Concentration(self.coef_, self.intercept_)
         if not self.coef_.any():
             # No feature is looked at.
             return np.full(rows.log_proba.shape[:-1], np.clip(fit.intercept, *_RANGE))
@@ -300,7 +284,7 @@ class AlphaCalibration(_TrainedCalibrator):
 
 def _stored(fit: Concentration, rows: CalibrationRows) -> dict:
     infinite = fit.intercept == MAX_LOG_TOTAL and not fit.coef.any()
-    stored = {"_hidden": fit.hidden, "coef_": fit.coef, "intercept_": fit.intercept}
+    stored = {"coef_": fit.coef, "intercept_": fit.intercept}
     return stored | {"is_infinite_": infinite, "uses_members_": rows.is_ensemble}
 
 

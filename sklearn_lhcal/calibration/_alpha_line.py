@@ -2,21 +2,15 @@
 
 import warnings
 from collections.abc import Callable, Sequence
-from itertools import pairwise
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from .._utils.arrays import Floats, row_blocks
-from .._utils.problems import Problem
+from .._utils.search import lbfgs, newton
 from .._utils.simplex import gini, row_sum
-from .._utils.solvers import Newton
-from .._utils.types import Seed
 from ._alpha_likelihood import Likelihood
 from ._rows import CalibrationRows
-
-if TYPE_CHECKING:
-    from torch import nn
 
 # The concentration that stands for an infinite one, and a log α0 from which it can be seen.
 MAX_LOG_TOTAL = np.log(1e12)
@@ -37,23 +31,18 @@ _SHARE = 0.1
 
 
 class Concentration(NamedTuple):
-    """log α0 of features: ``w·hidden(h) + c``, or ``w·h + c``."""
+    """log α0 = w·h + c of features h."""
 
-    hidden: "nn.Module | None"
     coef: Floats
     intercept: float
 
     @classmethod
     def constant(cls, log_total: float, n_features: int) -> "Concentration":
         """One log α0 for all samples, whatever their features."""
-        return cls(None, np.zeros(n_features), log_total)
+        return cls(np.zeros(n_features), log_total)
 
     def log_total(self, h: Floats) -> Floats:
         """Log α0 of samples, (n,), or of members, (n, S), from features (…, f)."""
-        if self.hidden is not None:
-            from ._alpha_torch import of_hidden
-
-            h = of_hidden(self.hidden, h)
         return np.clip(h @ self.coef + self.intercept, -MAX_LOG_TOTAL, MAX_LOG_TOTAL)
 
 
@@ -80,30 +69,36 @@ class Objective(NamedTuple):
 
     likelihood: Likelihood
     penalty: float
-    hidden: tuple[int, ...] = ()
-    random_state: Seed = None
 
     def labels(self, rows: CalibrationRows) -> Floats:
         """Those of the samples; known probabilities are as many as infinitely many."""
         return rows.counts * (_MANY if rows.known else 1)
 
-    def problem(self, rows: CalibrationRows, h: Floats):
-        """In closed form where there is one, else a torch module."""
-        if not rows.is_ensemble and not self.hidden:
-            return _LineProblem(rows, h, self)
-        from ._alpha_torch import AlphaProblem
+    def fitted(self, rows: CalibrationRows, h: Floats) -> Concentration:
+        """The optimum of w and c, from α0 = 1 for all samples."""
+        start = np.zeros(h.shape[-1] + 1)
+        x = (lbfgs if rows.is_ensemble else newton)(self.terms(rows, h), start)
+        return Concentration(x[:-1], float(x[-1]))
 
-        return AlphaProblem(rows, h, self)
+    def terms(self, rows: CalibrationRows, h: Floats) -> Callable[[Floats], tuple]:
+        """Value and gradient in x = (w, c), of point predictions the Hessian, too."""
+        if rows.is_ensemble:
+            from ._alpha_torch import ensemble_terms
 
-    def fitted(self, rows: CalibrationRows, h: Floats, solve) -> Concentration:
-        """The optimum of w, c and hidden layers."""
-        problem = self.problem(rows, h)
-        return Concentration(*problem.solution(solve(problem, problem.default_solver)))
+            return ensemble_terms(rows, h, self)
+        w = rows.weight / rows.weight.sum()
+        losses = self.likelihood(rows.log_proba, self.labels(rows))
 
-    def n_parameters(self, n_features: int) -> int:
-        """How many numbers are fitted."""
-        sizes = n_features, *self.hidden
-        return sum((a + 1) * b for a, b in pairwise(sizes)) + sizes[-1] + 1
+        def terms(x):
+            # samples meet only through η_i = w·h_i + c
+            eta = h @ x[:-1] + x[-1]
+            f, g, s = losses(eta)
+            f = w * (f + self.penalty * eta**2)
+            g = w * (g + 2 * self.penalty * eta)
+            s = w * (s + 2 * self.penalty)
+            return float(f.sum()), np.append(g @ h, g.sum()), _bordered(h, s)
+
+        return terms
 
     def total(self, rows: CalibrationRows, log_total: Floats) -> float:
         """The loss of each sample at log α0, summed with the samples' weights."""
@@ -118,8 +113,21 @@ class Objective(NamedTuple):
 def is_any_spread_left(rows: CalibrationRows, likelihood: Likelihood) -> bool:
     """Whether some finite constant α0 is likelier than an infinite one."""
     none = np.empty((*rows.log_proba.shape[:-1], 0))
-    slope = Objective(likelihood, 0.0).problem(rows, none).gradient(np.array([_FAR]))[1]
+    _, slope, *_ = Objective(likelihood, 0.0).terms(rows, none)(np.array([_FAR]))
     return bool(slope[0] > 0)
+
+
+def _bordered(h: Floats, s: Floats) -> Floats:
+    """Σ_i s_i (h_i, 1)(h_i, 1)ᵀ."""
+    H = np.zeros((h.shape[1] + 1, h.shape[1] + 1))
+    for block in row_blocks(*h.shape):
+        # Σ s hhᵀ = AᵀA − 2 BᵀB: a product with itself takes half the time
+        A = np.sqrt(np.abs(s[block]))[:, None] * h[block]
+        B = A[s[block] < 0]
+        H[:-1, :-1] += A.T @ A - 2 * (B.T @ B)
+    H[:-1, -1] = H[-1, :-1] = s @ h
+    H[-1, -1] = s.sum()
+    return H
 
 
 def do_features_pay(
@@ -192,46 +200,3 @@ def check_means(rows: CalibrationRows) -> bool:
         stacklevel=5,
     )
     return True
-
-
-class _LineProblem(Problem):
-    """The mean sample loss in (w, c): samples meet only through η_i = w·h_i + c."""
-
-    def __init__(self, rows: CalibrationRows, h: Floats, objective: Objective):
-        self.parts = rows, h, objective
-        self.default_solver = Newton()
-        self.h = h
-        # α0 = 1 for all samples
-        self.start = np.zeros(h.shape[1] + 1)
-        self.w = rows.weight / rows.weight.sum()
-        self.penalty = objective.penalty
-        self.losses = objective.likelihood(rows.log_proba, objective.labels(rows))
-
-    def hessian(self, x):
-        """Value, gradient and Hessian of the mean sample loss."""
-        h = self.h
-        eta = h @ x[:-1] + x[-1]
-        f, g, s = self.losses(eta)
-        f = self.w * (f + self.penalty * eta**2)
-        g = self.w * (g + 2 * self.penalty * eta)
-        s = self.w * (s + 2 * self.penalty)
-        G = np.append(g @ h, g.sum())
-        H = np.zeros((len(x), len(x)))
-        for rows in row_blocks(*h.shape):
-            # Σ s hhᵀ = AᵀA − 2 BᵀB: a product with itself takes half the time
-            A = np.sqrt(np.abs(s[rows]))[:, None] * h[rows]
-            B = A[s[rows] < 0]
-            H[:-1, :-1] += A.T @ A - 2 * (B.T @ B)
-        H[:-1, -1] = H[-1, :-1] = s @ h
-        H[-1, -1] = s.sum()
-        return float(f.sum()), G, H
-
-    def training(self):
-        """A torch module, for solvers that train one."""
-        from ._alpha_torch import AlphaProblem
-
-        return AlphaProblem(*self.parts).training()
-
-    def solution(self, x: Floats) -> tuple[None, Floats, float]:
-        """No hidden layers, w and c."""
-        return None, x[:-1], float(x[-1])

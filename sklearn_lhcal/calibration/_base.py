@@ -39,7 +39,6 @@ from .._utils.estimators import (
     weight_params,
 )
 from .._utils.names import check_row_names
-from .._utils.problems import Problem, Solver
 from .._utils.progress import Progress
 from .._utils.simplex import log
 from .._utils.types import Estimator, Folds, LabelsLike, Samples, Seed, Verbose, Weights
@@ -347,27 +346,6 @@ def _splits(cv, training: TrainingRows, random_state, to_split: dict) -> list:
     X = np.zeros((len(votes), 1)) if isinstance(training.X, dict) else training.X
     splits = list(check_cv(cv).split(X, votes, **to_split))
     return splits[:1] if is_holdout else splits
-
-
-class _TrainedCalibrator(_BaseCalibrator):
-    """A calibrator whose parameters solve a problem, by a solver that the user gives."""
-
-    def __init__(
-        self,
-        estimator: Calibrated = None,
-        *,
-        cv: Cv = None,
-        solver: Solver | None = None,
-        random_state: Seed = None,
-        verbose: Verbose = 0,
-    ) -> None:
-        super().__init__(estimator, cv=cv, random_state=random_state, verbose=verbose)
-        self.solver = solver
-
-    def _solve(self, problem: Problem, default: Solver):
-        """The optimum of a problem, by the user's solver if there is one, else by the default."""
-        solver = default if self.solver is None else self.solver
-        return solver.solve(problem, random_state=self.random_state, verbose=self.verbose)
 
 
 def _drop_unused_weights(base, params: dict) -> None:

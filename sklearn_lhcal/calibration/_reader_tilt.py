@@ -14,13 +14,15 @@ from scipy.optimize import minimize_scalar
 from scipy.special import logsumexp
 
 from .._utils.arrays import Floats, Indices
-from .._utils.problems import Problem
+from .._utils.search import lbfgs
 from .._utils.simplex import EPS, row_sum
 
 # Probabilities of classes of this many labels and nodes are in memory at a time.
 _BLOCK = 2**20
 # The least and the largest τ that is looked for, logits.
 _SPREADS = (0.01, 5.0)
+# The largest slope of a label's loss where a search ends, nats.
+_TOLERANCE = 1e-7
 
 
 class Ratings(NamedTuple):
@@ -88,17 +90,27 @@ def posterior(log_w: Floats, log_p: Floats, indptr: Indices) -> tuple[Floats, Fl
     return np.exp(joint - log_likelihood), log_likelihood
 
 
-class TiltProblem(Problem):
+class TiltProblem:
     """Mean loss of a label in the effects b of all readers, with their prior; nats.
 
     x is b, reader by reader, shape (R·K,).
     """
 
-    def __init__(self, ratings: Ratings, spread: float, start: Floats):
+    def __init__(self, ratings: Ratings, spread: float):
         self.ratings = ratings
         self.spread = spread
         self.total = ratings.weight[ratings.row].sum()
-        self.start = start.ravel()
+
+    def solved(self, start: Floats) -> Floats:
+        """The optimum, searched in units of each reader: the root of Σ p(1 − p) + 1/τ² at b = 0."""
+        _, _, curvature = self.parts(np.zeros_like(start))
+        scale = 1 / np.sqrt((curvature.ravel() + self.spread**-2) / self.total)
+
+        def terms(s):
+            value, slope = self.gradient(start + scale * s)
+            return value, scale * slope
+
+        return start + scale * lbfgs(terms, np.zeros_like(start), tol=_TOLERANCE)
 
     def gradient(self, x):
         """Value and gradient: b/τ² − Σ (1[a = k] − E p_k), over the posterior of Q."""
@@ -132,12 +144,6 @@ class TiltProblem(Problem):
                 curvature[:, k] += np.bincount(block.reader, width[:, k], minlength=R)
         return value, slope, curvature
 
-    def coordinates(self, x):
-        """Units of each reader: the root of Σ p(1 − p) + 1/τ² at b = 0."""
-        _, _, curvature = self.parts(np.zeros_like(self.start))
-        scale = 1 / np.sqrt((curvature.ravel() + self.spread**-2) / self.total)
-        return lambda s: x + scale * s, lambda slope: scale * slope, len(x)
-
     def evidence(self, x) -> float:
         """Log likelihood with b integrated out, by Laplace; 0 is that of no effects at all.
 
@@ -151,28 +157,29 @@ class TiltProblem(Problem):
         return nothing - value - b @ b / 2 - log_det / 2
 
 
-def fit_effects(ratings: Ratings, spread: float | None, solve) -> tuple[Floats, float]:
+def fit_effects(ratings: Ratings, spread: float | None) -> tuple[Floats, float]:
     """b, shape (R, K), and τ: that given, or that of the largest evidence; 0 if there is none."""
     shape = (ratings.n_readers, ratings.Q.shape[2])
     ratings = ratings._replace(Q=np.maximum(ratings.Q, EPS))
+    b = np.zeros(shape).ravel()
     if spread == 0:
-        return np.zeros(shape), 0.0
+        return b.reshape(shape), 0.0
     if spread is not None:
-        return solve(TiltProblem(ratings, spread, np.zeros(shape))).reshape(shape), spread
-    found = {"x": np.zeros(shape)}
+        return TiltProblem(ratings, spread).solved(b).reshape(shape), spread
+    nearest = {"b": b}
 
     def loss(log_spread):
-        problem = TiltProblem(ratings, np.exp(log_spread), found["x"])
+        problem = TiltProblem(ratings, np.exp(log_spread))
         # each search begins where the last one ended
-        found["x"] = solve(problem)
-        return -problem.evidence(found["x"])
+        nearest["b"] = problem.solved(nearest["b"])
+        return -problem.evidence(nearest["b"])
 
     near = {"xatol": 0.02}
     best = minimize_scalar(loss, bounds=np.log(_SPREADS), method="bounded", options=near)
     if best.fun >= 0:
         return np.zeros(shape), 0.0
     spread = float(np.exp(best.x))
-    return solve(TiltProblem(ratings, spread, found["x"])).reshape(shape), spread
+    return TiltProblem(ratings, spread).solved(nearest["b"]).reshape(shape), spread
 
 
 class NewReader:

@@ -2,7 +2,6 @@
 
 import warnings
 from collections.abc import Hashable
-from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,12 +11,10 @@ from .._rows import Annotations, read_labels
 from .._utils.arrays import Floats, Indices
 from .._utils.checks import any_array, as_names, check_same_length, check_samples
 from .._utils.names import positions
-from .._utils.problems import Solver
 from .._utils.simplex import EPS, log
-from .._utils.solvers import LBFGS
 from .._utils.types import ArrayLike, LabelsLike, Samples, Seed, Verbose
 from ..distributions import Distribution, Mixture, PointMass
-from ._base import Calibrated, Cv, _TrainedCalibrator
+from ._base import Calibrated, Cv, _BaseCalibrator
 from ._reader_tilt import NewReader, Ratings, fit_effects, posterior, tilted
 from ._rows import CalibrationRows
 
@@ -25,7 +22,7 @@ from ._rows import CalibrationRows
 _NODES = 32
 
 
-class ReaderEffects(_TrainedCalibrator):
+class ReaderEffects(_BaseCalibrator):
     """Adds to each prediction who is asked: readers differ in how readily they name a class.
 
     A reader r names class k with probability ``P(k) ∝ Q_k exp(b_rk)``, where Q are the class
@@ -45,8 +42,6 @@ class ReaderEffects(_TrainedCalibrator):
         τ, logits. None: the τ of the largest evidence, which is 0 where readers do not differ.
     cv, random_state, verbose
         As in `TemperatureScaling`.
-    solver : LBFGS or None, default=None
-        What minimises the loss. None: ``LBFGS(tol=1e-7)``.
 
     Attributes
     ----------
@@ -96,13 +91,10 @@ class ReaderEffects(_TrainedCalibrator):
         *,
         effect_std: float | None = None,
         cv: Cv = None,
-        solver: Solver | None = None,
         random_state: Seed = None,
         verbose: Verbose = 0,
     ) -> None:
-        super().__init__(
-            estimator, cv=cv, solver=solver, random_state=random_state, verbose=verbose
-        )
+        super().__init__(estimator, cv=cv, random_state=random_state, verbose=verbose)
         self.effect_std = effect_std
 
     def _fit_map(self, rows):
@@ -110,8 +102,7 @@ class ReaderEffects(_TrainedCalibrator):
         if ratings is None:
             effects = np.zeros((0, rows.n_classes))
             return {"raters_": raters, "effects_": effects, "effect_std_": 0.0}
-        solve = partial(self._solve, default=LBFGS(tol=1e-7))
-        effects, spread = fit_effects(ratings, self.effect_std, solve)
+        effects, spread = fit_effects(ratings, self.effect_std)
         return {"raters_": raters, "effects_": effects, "effect_std_": spread}
 
     def _map(self, rows):

@@ -1,19 +1,15 @@
 """Neural networks on label histograms.
 
-A classifier, losses, and the solvers that train torch modules.
+A classifier, losses and penalties, and features of hidden layers.
 """
 
-from .._utils.solvers import LBFGS, Newton
 from ._classifier import NeuralClassifier
 from ._decision_losses import DirectLoss, MarginRescalingLoss
 from ._features import LayerFeatures
 from ._losses import BrierLoss, DirichletMultinomialLoss, FocalLoss, LabelLogLoss, PairwiseLoss
 from ._penalties import KernelCalibrationPenalty, MMCEPenalty, SharpnessPenalty
-from ._solvers import Adam
 
 __all__ = [
-    "LBFGS",
-    "Adam",
     "BrierLoss",
     "DirectLoss",
     "DirichletMultinomialLoss",
@@ -24,7 +20,6 @@ __all__ = [
     "MMCEPenalty",
     "MarginRescalingLoss",
     "NeuralClassifier",
-    "Newton",
     "PairwiseLoss",
     "SharpnessPenalty",
 ]
