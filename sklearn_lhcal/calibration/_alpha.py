@@ -252,7 +252,7 @@ class AlphaCalibration(_BaseCalibrator):
     def _objective(self, penalty: float | None) -> Objective:
         """With the penalty that is asked for, or that of the likelihood."""
         likelihood, default = _LIKELIHOODS[self.likelihood]
-        return Objective(likelihood, default if penalty is None else penalty)
+        return Objective(likelihood, float(default if penalty is None else penalty))
 
     def _map(self, rows):
         if not self.uses_members_:

@@ -16,12 +16,13 @@ _LOSSES = {dirichlet_multinomial: DirichletMultinomialLoss, pairwise: PairwiseLo
 def ensemble_terms(rows: CalibrationRows, h: Floats, objective) -> Callable[[Floats], tuple]:
     """Value and gradient of the mean sample loss in x = (w, c)."""
     losses = _losses(rows, objective)
-    w, h = torch.as_tensor(rows.weight / rows.weight.sum()), torch.as_tensor(h)
+    w = torch.as_tensor(rows.weight / rows.weight.sum())
+    features = torch.as_tensor(h)
 
     def terms(x):
-        x = torch.tensor(x, requires_grad=True)
-        value = w @ losses(h @ x[:-1] + x[-1])
-        (slope,) = torch.autograd.grad(value, x)
+        at = torch.tensor(x, requires_grad=True)
+        value = w @ losses(features @ at[:-1] + at[-1])
+        (slope,) = torch.autograd.grad(value, at)
         return value.item(), slope.numpy()
 
     return terms
