@@ -78,10 +78,14 @@ class _DecisionLoss(_MeanOverRows):
                 f"The cost matrix has {len(self.costs)} classes, but there are {logits.shape[-1]} "
                 "logits."
             )
+        z = torch.softmax(logits.double(), dim=-1)
+        return self.of_probabilities(z, frequencies(counts, z.dtype)).to(logits.dtype)
+
+    def of_probabilities(self, z: Tensor, mu: Tensor) -> Tensor:
+        """The loss of each sample, shape (..., n), from probabilities and frequencies of labels."""
         # smooth minima are nearly equal: their difference needs the digits of float64
         C = self.costs.double()
-        f = torch.softmax(logits.double(), dim=-1) @ C
-        return self._bound(f, frequencies(counts, C.dtype) @ C).to(logits.dtype)
+        return self._bound(z @ C, mu @ C)
 
 
 class DirectLoss(_DecisionLoss):

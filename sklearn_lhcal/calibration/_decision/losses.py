@@ -1,23 +1,17 @@
 """Losses that stand in for the mean cost of decisions, which has no gradient.
 
 Letters: z class probabilities, y label frequencies μ̂, C costs relative to the best decision of the
-class, over the largest (K, D), f = Cᵀz expected costs of the decisions, c = Cᵀy their costs under
-the labels, p(x) = softmax(−βx) over decisions. Minimised are means over samples of
-
-    direct   L⁺   = (min^β_d f_d − min^β_d [f_d − λ c_d])/λ                 P4 eq. (18)
-             ∂L⁺/∂z = C (p(f) − p(f − λc))/λ
-    margin   L^MR = (f_d* − min^β_d [f_d − λ c_d])/λ,  d* = argmin_d c_d    P4 eq. (19)
-             ∂L^MR/∂z = C (1{d = d*} − p(f − λc))/λ
-
-or, with w the weight of a sample, the sum over M bins, of the most probable class k of each sample,
+class, over the largest (K, D). Minimised are means over samples of the bounds of `DirectLoss` and
+`MarginRescalingLoss` (P4 eq. 18 and 19), or, with w the weight of a sample, the sum over M bins, of
+the most probable class k of each sample,
 
     ece      Σ_m |Σ_i w_i h_m(z_ik) (z_ik − y_ik)|
 
 in which hats h_m take the place of bins with walls, which would leave no gradient.
 
-A search needs the slope of a loss alone: ``slope(z, y, w)`` is ∂loss/∂z of shape (B, K, n), for the
-predictions of B transforms, at y of shape (K, n) and w of shape (B, n), weights of each with sum 1.
-Rows are the last axis, as a softmax over a short last axis is slow.
+A loss is called as ``loss(z, y, w)`` and has shape (B,), for the predictions of B transforms, of
+shape (B, K, n), at y of shape (K, n) and w of shape (B, n), weights of each with sum 1. Rows are
+the last axis, as a softmax over a short last axis is slow.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -30,6 +24,7 @@ import torch
 from torch import Tensor, nn
 
 from ..._utils.arrays import Floats
+from ...neural_network import DirectLoss, MarginRescalingLoss
 
 # What a grid leaves out; rates are the first of Adam, in logits.
 DEFAULTS = {"lam": (0.1,), "beta": (30.0,), "rate": (0.05, 0.2)}
@@ -39,50 +34,23 @@ PAPER = {
     "beta": (None, 1.0, 5.0, 10.0, 20.0, 30.0, 40.0),
     "rate": (1.0, 0.1, 0.01, 0.001),
 }
-# β of the minimum that is not smoothed.
-_HARD = 1e9
 _BINS = 15
 
-Slope = Callable[[Tensor, Tensor, Tensor], Tensor]
+Loss = Callable[[Tensor, Tensor, Tensor], Tensor]
 Grid = Mapping[str, Sequence[float | None]] | Literal["paper"] | None
 
 
 class Candidate(NamedTuple):
-    """A loss, by its slope; the first rate of the search for its minimum; what users call both."""
+    """A loss, the first rate of the search for its minimum, and what users call both."""
 
     params: dict
-    slope: Slope
+    loss: Loss
     rate: float
 
 
-def _softmin(x: Tensor, beta: float) -> Tensor:
-    """softmax(−βx) over decisions; it overwrites x, as fresh memory takes longer than the sums."""
-    x.mul_(-beta)
-    x.sub_(x.amax(dim=-2, keepdim=True)).exp_()
-    return x.div_(x.sum(dim=-2, keepdim=True))
-
-
-def direct(C: Tensor, lam: float, beta: float) -> Slope:
-    """Of the upper direct loss."""
-
-    def slope(z, y, w):
-        f, c = C.T @ z, C.T @ y
-        away = _softmin(f - lam * c, beta)
-        return C @ _softmin(f, beta).sub_(away).mul_(w[:, None] / lam)
-
-    return slope
-
-
-def margin(C: Tensor, lam: float, beta: float) -> Slope:
-    """Of margin rescaling."""
-
-    def slope(z, y, w):
-        f, c = C.T @ z, C.T @ y
-        away = _softmin(f - lam * c, beta)
-        best = torch.zeros_like(c).scatter_(0, c.argmin(dim=0, keepdim=True), 1.0)
-        return C @ (best - away).mul_(w[:, None] / lam)
-
-    return slope
+def bound_loss(bound: DirectLoss | MarginRescalingLoss, z: Tensor, y: Tensor, w: Tensor) -> Tensor:
+    """A bound of the mean cost (B,)."""
+    return (w * bound.of_probabilities(z.mT, y.T)).sum(dim=-1)
 
 
 def top_label_error(z: Tensor, y: Tensor, w: Tensor) -> Tensor:
@@ -109,21 +77,10 @@ def module_loss(module: nn.Module, z: Tensor, y: Tensor, w: Tensor) -> Tensor:
     return torch.stack(values)
 
 
-def _slope_of(loss: Callable[..., Tensor]) -> Slope:
-    """By automatic differentiation, of a loss (B,)."""
-
-    def slope(z, y, w):
-        with torch.enable_grad():
-            z = z.detach().requires_grad_()
-            return torch.autograd.grad(loss(z, y, w).sum(), z)[0]
-
-    return slope
-
-
 # Bounds by name, and the pairs (λ/κ, βκ) that are tried without a grid.
 BOUNDS: dict[str, tuple] = {
-    "direct": (direct, [(0.03, 10.0), (0.03, 30.0), (0.3, 30.0)]),
-    "margin": (margin, [(1.0, 30.0)]),
+    "direct": (DirectLoss, [(0.03, 10.0), (0.03, 30.0), (0.3, 30.0)]),
+    "margin": (MarginRescalingLoss, [(1.0, 30.0)]),
 }
 # What has proved worth trying.
 AUTO = "direct"
@@ -139,23 +96,22 @@ def candidates_of(
     losses: list
     if isinstance(criterion, nn.Module):
         name = type(criterion).__name__
-        losses = [({}, _slope_of(partial(module_loss, criterion)))]
+        losses = [({}, partial(module_loss, criterion))]
     elif criterion == "ece":
-        losses = [({}, _slope_of(top_label_error))]
+        losses = [({}, top_label_error)]
     else:
         bound, pairs = BOUNDS[criterion]
         chosen = [(lam * kappa, beta / kappa) for lam, beta in pairs]
         if grid is not None:
             chosen = list(product(given["lam"], given["beta"]))
-        of_costs = partial(bound, torch.as_tensor(C))
         losses = [
-            ({"lam": lam, "beta": beta}, of_costs(lam, _HARD if beta is None else beta))
+            ({"lam": lam, "beta": beta}, partial(bound_loss, bound(C, lam, beta)))
             for lam, beta in chosen
         ]
     return [
-        Candidate({"criterion": name} | params | {"rate": rate}, slope, rate)
+        Candidate({"criterion": name} | params | {"rate": rate}, loss, rate)
         for rate in given["rate"]
-        for params, slope in losses
+        for params, loss in losses
     ]
 
 

@@ -212,8 +212,8 @@ def descended(
         cosine = torch.optim.lr_scheduler.CosineAnnealingLR(adam, _STEPS)
         for _ in range(_STEPS):
             z = probabilities(start + step * theta, maps, tensors)
-            slope = candidate.slope(z.detach(), tensors.y, weight)
-            theta.grad = torch.autograd.grad(z, theta, slope)[0]
+            loss = candidate.loss(z, tensors.y, weight).sum()
+            (theta.grad,) = torch.autograd.grad(loss, theta)
             adam.step()
             cosine.step()
         x[part] = (start + step * theta).detach().numpy()
