@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 from numpy.testing import assert_allclose, assert_array_equal
+from scipy.special import softmax
 
 from sklearn_lhcal.calibration._decision import select as selection
 from sklearn_lhcal.calibration._decision.select import (
@@ -32,7 +33,7 @@ from sklearn_lhcal.calibration._scaling.maps import (
     VectorMap,
 )
 from sklearn_lhcal.datasets import make_label_histograms
-from sklearn_lhcal.neural_network import DirectLoss, MarginRescalingLoss
+from sklearn_lhcal.neural_network import DirectLoss
 
 SHAPES = [TemperatureMap(3), BiasCorrectedMap(3), VectorMap(3)]
 PI = np.array([0.2, 0.3, 0.5])
@@ -192,31 +193,38 @@ def test_the_error_of_the_top_label_is_confidence_less_accuracy():
     assert error(z, y, np.full(50, 1 / 50)) == pytest.approx(0.7 - 0.4)
     rng = np.random.default_rng(0)
     z, w = rng.dirichlet(np.ones(3), 8).T, rng.dirichlet(np.ones(8))
-    slope = candidates_of("ece", C3, 1.0, None)[0].slope
-    found = slope(*(torch.as_tensor(a) for a in (z[None], y[:, 15:23], w[None])))[0]
+    at = torch.as_tensor(z[None]).requires_grad_()
+    loss = candidates_of("ece", C3, 1.0, None)[0].loss
+    value = loss(at, *(torch.as_tensor(a) for a in (y[:, 15:23], w[None])))
+    assert_allclose(value.item(), error(z, y[:, 15:23], w))
+    found = torch.autograd.grad(value, at)[0][0]
     steps = 1e-6 * np.eye(24).reshape(24, 3, 8)
     differences = [error(z + e, y[:, 15:23], w) - error(z - e, y[:, 15:23], w) for e in steps]
     assert_allclose(found, np.reshape(differences, (3, 8)) / 2e-6, atol=1e-8)
 
 
-@pytest.mark.parametrize(
-    ("criterion", "loss"), [("direct", DirectLoss), ("margin", MarginRescalingLoss)]
-)
+@pytest.mark.parametrize("criterion", ["direct", "margin"])
 @pytest.mark.parametrize("beta", [10.0, 30.0, None])
-def test_slopes_are_those_of_the_public_losses(criterion, loss, beta, rows):
-    """By automatic differentiation, with weights; a β of None is the minimum itself."""
+def test_slopes_of_bounds_in_closed_form(criterion, beta, rows):
+    """∂L⁺/∂z = C (p(f) − p(f − λc))/λ and ∂L^MR/∂z = C (1{d = d*} − p(f − λc))/λ, P4 eq. (18, 19).
+
+    p(x) = softmax(−βx); a β of None is the minimum itself.
+    """
     rng = np.random.default_rng(0)
-    z = torch.as_tensor(rng.dirichlet(np.ones(3), 400))
-    y, w = torch.as_tensor(rows.frequencies), torch.as_tensor(rng.uniform(0.5, 2, 400))
-    w /= w.sum()
+    z, y, w = rng.dirichlet(np.ones(3), 400), rows.frequencies, rng.dirichlet(np.ones(400))
     grid = {"lam": [0.1], "beta": [beta], "rate": [0.1]}
-    (candidate,) = candidates_of(criterion, C3 / 20, 1.0, grid)
-    found = candidate.slope(z.T[None], y.T, w[None])[0].T
-    logits = torch.log(z).requires_grad_()
-    value = loss(C3 / 20, 0.1, beta)(logits, y, w)
-    # ∂/∂log z of softmax(log z) is z (s − Σ z s) at a slope s
-    expected = z * (found - (z * found).sum(dim=1, keepdim=True))
-    assert_allclose(expected, torch.autograd.grad(value, logits)[0], atol=1e-12)
+    (candidate,) = candidates_of(criterion, C3 / C3.max(), 1.0, grid)
+    at = torch.as_tensor(z.T[None]).requires_grad_()
+    value = candidate.loss(at, torch.as_tensor(y.T), torch.as_tensor(w[None])).sum()
+    found = torch.autograd.grad(value, at)[0][0].T
+    C = C3 / C3.max()
+    f, c = z @ C, y @ C
+    near = 1e9 if beta is None else beta
+    at_best = softmax(-near * f, axis=1)
+    if criterion == "margin":
+        at_best = np.eye(C.shape[1])[c.argmin(axis=1)]
+    expected = (at_best - softmax(-near * (f - 0.1 * c), axis=1)) @ C.T / 0.1
+    assert_allclose(found, w[:, None] * expected, atol=1e-9)
 
 
 def test_a_module_is_the_loss_that_it_computes(rows):
