@@ -14,16 +14,17 @@ from .._utils.checks import as_features
 from .._utils.simplex import entropy, gini
 from .._utils.types import Seed, Verbose
 from ..distributions import Dirichlet, Mixture
-from ._alpha_likelihood import dirichlet_multinomial, pairwise
-from ._alpha_line import (
+from ._alpha_fit import (
     MAX_LOG_TOTAL,
     Concentration,
     Objective,
     are_worth_judging,
     can_be_judged,
     check_means,
+    dirichlet_multinomial,
     do_features_pay,
     is_any_spread_left,
+    pairwise,
     standardised,
 )
 from ._base import Calibrated, Cv, _BaseCalibrator

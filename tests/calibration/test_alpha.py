@@ -15,7 +15,7 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.preprocessing import PolynomialFeatures, StandardScaler
 
 from sklearn_lhcal.calibration import AlphaCalibration, StackedCalibration, TemperatureScaling
-from sklearn_lhcal.calibration._alpha_likelihood import dirichlet_multinomial, pairwise
+from sklearn_lhcal.calibration._alpha_fit import dirichlet_multinomial, pairwise
 from sklearn_lhcal.datasets import make_label_histograms
 from sklearn_lhcal.distributions import (
     Dirichlet,

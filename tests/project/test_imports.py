@@ -51,7 +51,7 @@ PRIVATE_IN_TESTS = {
     "_utils.kernels.smoothing": "likelihoods and derivatives of kernels, which metrics sum away",
     "_utils.kernels.sums": "exact to rounding, and in blocks so small that few rows cross them",
     "_utils.tags": "what metrics say of themselves, which scorers and intervals read",
-    "calibration._alpha_likelihood": "derivatives of likelihoods, which fits only use",
+    "calibration._alpha_fit": "derivatives of likelihoods, which fits only use",
     "calibration._base": "the base of calibrators, for the exercise of a new one",
     "calibration._decision.select": "candidates and the rule that chooses, against brute force",
     "calibration._risk_control": "the wealth of bets, a martingale by enumeration",

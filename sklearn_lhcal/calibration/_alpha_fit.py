@@ -1,16 +1,26 @@
-"""log α0 = w·h + c on samples with features h: its problem, its optimum, and whether h pays."""
+"""log α0 = w·h + c on samples with features h: its likelihood, its optimum, and whether h pays.
+
+Letters: z class probabilities and y labels of n samples (n, K), η = log α0, x = 1/α0 (P1 App. D.2).
+A likelihood takes log z and y, and returns a function of η (n,): the loss of each sample, and its
+first and second derivative by η. The losses are those of `DirichletMultinomialLoss` and
+`PairwiseLoss`, which serve ensembles: there torch gives the slope.
+"""
 
 import warnings
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
+from scipy.special import expit, log_expit
 
 from .._utils.arrays import Floats, row_blocks
+from .._utils.rising import Terms, rising
 from .._utils.search import lbfgs, newton
 from .._utils.simplex import gini, row_sum
-from ._alpha_likelihood import Likelihood
 from ._rows import CalibrationRows
+
+RowLoss = Callable[[Floats], Terms]
+Likelihood = Callable[[Floats, Floats], RowLoss]
 
 # The concentration that stands for an infinite one, and a log α0 from which it can be seen.
 MAX_LOG_TOTAL = np.log(1e12)
@@ -28,6 +38,56 @@ _BINS = 5
 _LEAST_ROWS = 10
 _ERRORS = 3.0
 _SHARE = 0.1
+
+# Beyond, where all is flat, powers of α0 overflow.
+_MOST = 500.0
+
+
+def dirichlet_multinomial(log_z: Floats, y: Floats) -> RowLoss:
+    """−log of the Dirichlet-multinomial likelihood, without its coefficient."""
+    n = row_sum(y)
+    one = np.ones_like(n)
+    # without labels a class adds nothing
+    i, k = np.nonzero(y)
+    z, y = np.exp(log_z[i, k]), y[i, k]
+
+    def loss(eta):
+        x = np.exp(-eta)
+        classes = [np.bincount(i, a, len(n)) for a in rising(z, x[i], y)]
+        whole = rising(one, x, n)
+        return tuple(b - a for a, b in zip(classes, whole, strict=True))
+
+    return loss
+
+
+def pairwise(log_z: Floats, y: Floats) -> RowLoss:
+    """−log of the likelihood of pairs of raters, the mean over the pairs of a sample.
+
+    With p = α0/(α0+1), −log(p z_k + 1−p) has the derivatives r_k = p(1−p)(1−z_k)/(p z_k + 1−p) and
+    (1−2p + r_k)·r_k.
+    """
+    n = row_sum(y)[:, None]
+    pairs = np.maximum(n * (n - 1), 1.0)
+    # shares of the pairs that agree on k, and half of those split on k
+    agree = y * (y - 1) / pairs
+    split = y * (n - y) / pairs
+    share = agree + 2 * split
+    fixed = -row_sum(np.where(share > 0, share * log_z, 0.0))
+    split = row_sum(split)
+    i, k = np.nonzero(agree)
+    agree, z = agree[i, k], np.exp(log_z[i, k])
+
+    def loss(eta):
+        eta = np.clip(eta, -_MOST, _MOST)
+        p, rest = expit(eta), expit(-eta)
+        q = p[i] * z + rest[i]
+        r = (p * rest)[i] * (1 - z) / q
+        terms = -np.log(q), r, r * ((rest - p)[i] + r)
+        alike = [np.bincount(i, agree * a, len(eta)) for a in terms]
+        value = fixed - split * (np.log(2) + log_expit(eta))
+        return value + alike[0], alike[1] - split * rest, alike[2] + split * p * rest
+
+    return loss
 
 
 class Concentration(NamedTuple):
@@ -83,9 +143,7 @@ class Objective(NamedTuple):
     def terms(self, rows: CalibrationRows, h: Floats) -> Callable[[Floats], tuple]:
         """Value and gradient in x = (w, c), of point predictions the Hessian, too."""
         if rows.is_ensemble:
-            from ._alpha_torch import ensemble_terms
-
-            return ensemble_terms(rows, h, self)
+            return _ensemble_terms(rows, h, self)
         w = rows.weight / rows.weight.sum()
         losses = self.likelihood(rows.log_proba, self.labels(rows))
 
@@ -103,11 +161,39 @@ class Objective(NamedTuple):
     def total(self, rows: CalibrationRows, log_total: Floats) -> float:
         """The loss of each sample at log α0, summed with the samples' weights."""
         if rows.is_ensemble:
-            from ._alpha_torch import ensemble_losses
-
-            return float(rows.weight @ ensemble_losses(rows, log_total, self))
+            return float(rows.weight @ _member_losses(rows, self)(log_total).numpy())
         values, *_ = self.likelihood(rows.log_proba, self.labels(rows))(log_total)
         return float(rows.weight @ (values + self.penalty * log_total**2))
+
+
+def _member_losses(rows: CalibrationRows, objective: Objective) -> Callable:
+    """The loss of each sample (n,) as a function of log α0 of the members (n, S)."""
+    import torch
+
+    from ..neural_network import DirichletMultinomialLoss, PairwiseLoss
+
+    made = PairwiseLoss if objective.likelihood is pairwise else DirichletMultinomialLoss
+    loss = made(objective.penalty)
+    arrays = rows.log_proba, objective.labels(rows), rows.log_weights
+    log_z, counts, log_w = (torch.as_tensor(np.ascontiguousarray(a)) for a in arrays)
+    return lambda log_total: loss.row_loss(log_z, torch.as_tensor(log_total), counts, log_w)
+
+
+def _ensemble_terms(rows: CalibrationRows, h: Floats, objective: Objective) -> Callable:
+    """Value and gradient of the mean sample loss in x = (w, c)."""
+    import torch
+
+    losses = _member_losses(rows, objective)
+    w = torch.as_tensor(rows.weight / rows.weight.sum())
+    features = torch.as_tensor(h)
+
+    def terms(x):
+        at = torch.tensor(x, requires_grad=True)
+        value = w @ losses(features @ at[:-1] + at[-1])
+        (slope,) = torch.autograd.grad(value, at)
+        return value.item(), slope.numpy()
+
+    return terms
 
 
 def is_any_spread_left(rows: CalibrationRows, likelihood: Likelihood) -> bool:
