@@ -153,7 +153,6 @@ OWN: dict[tuple[str, str], object] = {
     ("Annotations.from_long", "rater"): np.arange(N) // K,
     ("cohen_kappa", "y"): label_histogram.Annotations.from_matrix(SAID[:, :2]),
     ("study_size", "prediction"): PROBA,
-    ("Adam", "max_epochs"): 2,
     ("BallCarvingSplit", "n_balls"): 1,
     **{(name, "estimator"): DECIDING for name in ("decide", "expected_cost")},
     ("LabelPolicyDisplay.from_predictions", "cost_matrix"): COSTS,
@@ -195,16 +194,8 @@ def use_pair(loss):
     return loss((LOGITS, torch.zeros(N)), TARGETS)
 
 
-def solve_by(solver):
-    """A solver, used."""
-    return calibration.AlphaCalibration(MODEL, cv=2, penalty=0.1, solver=solver).fit(
-        FEATURES, COUNTS
-    )
-
-
 # what is checked where it is used
 USED = {
-    **dict.fromkeys(("Adam", "LBFGS", "Newton"), solve_by),
     "BallCarvingSplit": lambda splitter: list(splitter.split(FEATURES, COUNTS)),
     "StratifiedVotesKFold": lambda splitter: list(splitter.split(FEATURES, COUNTS)),
 }
@@ -269,7 +260,7 @@ def is_outside(value, kinds, name: str) -> bool | None:
     if typing.Any in kinds:
         return None
     known = {bool, int, float, str, type(None), np.random.RandomState}
-    named = {"Distribution", "Annotations", "Estimator", "Splitter", "Module", "Solver"}
+    named = {"Distribution", "Annotations", "Estimator", "Splitter", "Module"}
     names = {getattr(typing.get_origin(k) or k, "__name__", "?") for k in plain if k not in known}
     if names - named - {"Callable", "Mapping", "dict", "Iterable", "Sequence", "AugmentedSplitter"}:
         return None

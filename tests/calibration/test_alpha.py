@@ -30,16 +30,10 @@ from sklearn_lhcal.metrics import (
     label_log_loss,
     posterior_epistemic_loss,
 )
-from sklearn_lhcal.neural_network import (
-    LBFGS,
-    DirichletMultinomialLoss,
-    LabelLogLoss,
-    Newton,
-    PairwiseLoss,
-)
+from sklearn_lhcal.neural_network import DirichletMultinomialLoss, LabelLogLoss, PairwiseLoss
 
 
-def dirichlet_multinomial_loss(x, h, z, y, penalty):
+def dirichlet_multinomial_loss(x, h, z, y, penalty, w=None):
     """P1 App. D.2 by lgamma, which is exact enough for moderate totals."""
     from scipy.special import gammaln
 
@@ -47,10 +41,10 @@ def dirichlet_multinomial_loss(x, h, z, y, penalty):
     total = np.exp(log_total)[:, None]
     rising = (gammaln(total * z + y) - gammaln(total * z)).sum(axis=1)
     rising += gammaln(total[:, 0]) - gammaln(total[:, 0] + y.sum(axis=1))
-    return np.mean(-rising + penalty * log_total**2)
+    return np.average(-rising + penalty * log_total**2, weights=w)
 
 
-def pairwise_loss(x, h, z, y, penalty):
+def pairwise_loss(x, h, z, y, penalty, w=None):
     """The mean over pairs of raters, pair by pair."""
     log_total = h @ x[:-1] + x[-1]
     losses = []
@@ -62,27 +56,81 @@ def pairwise_loss(x, h, z, y, penalty):
             for k, m in pairs
         ]
         losses.append(-np.mean(np.log(p)) + penalty * log_a**2)
-    return np.mean(losses)
+    return np.average(losses, weights=w)
 
 
-@pytest.mark.parametrize("solver", [None, LBFGS()])
+@pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize(
     ("likelihood", "oracle"),
     [("dirichlet_multinomial", dirichlet_multinomial_loss), ("pairwise", pairwise_loss)],
 )
-def test_alpha_is_the_optimum(data, likelihood, oracle, solver):
+def test_alpha_is_the_optimum(data, likelihood, oracle, weighted):
     z, several = data.prediction[:100], data.counts[:100].sum(axis=1) > 1
-    calibrator = AlphaCalibration(
-        "proba", likelihood=likelihood, penalty=0.01, solver=solver, features="logits"
-    )
-    calibrator.fit(z, data.counts[:100])
+    w = np.random.default_rng(0).uniform(0, 3, 100) if weighted else np.ones(100)
+    calibrator = AlphaCalibration("proba", likelihood=likelihood, penalty=0.01, features="logits")
+    calibrator.fit(z, data.counts[:100], sample_weight=w)
     h = (np.log(z) - calibrator.feature_mean_) / calibrator.feature_scale_
     assert_allclose([h.mean(), h.std()], [0, 1], atol=1e-9)
-    args = (h[several], z[several], data.counts[:100][several], 0.01)
+    args = (h[several], z[several], data.counts[:100][several], 0.01, w[several])
     best = minimize(oracle, np.zeros(4), args=args, tol=1e-8)
     x = np.append(calibrator.coef_, calibrator.intercept_)
     assert oracle(x, *args) <= best.fun + 1e-9
     assert_allclose(x, best.x, atol=2e-3)
+
+
+LOSSES = {"dirichlet_multinomial": DirichletMultinomialLoss, "pairwise": PairwiseLoss}
+
+
+def slope(calibrator, log_z, y, w, *log_weights):
+    """The gradient of the public loss, by autograd, where a fit with features "logits" ended."""
+    loss = LOSSES[calibrator.likelihood](calibrator.penalty)
+    h = torch.as_tensor((log_z - calibrator.feature_mean_) / calibrator.feature_scale_)
+    x = torch.tensor([*calibrator.coef_, calibrator.intercept_], requires_grad=True)
+    several = y.sum(axis=1) > 1
+    arrays = (log_z, h @ x[:-1] + x[-1], *log_weights)
+    prediction = tuple(torch.as_tensor(a)[several] for a in arrays)
+    value = loss(prediction, torch.as_tensor(y)[several], torch.as_tensor(w)[several])
+    return torch.autograd.grad(value, x)[0].numpy()
+
+
+@pytest.mark.filterwarnings("ignore:Raters of the calibration samples disagree:UserWarning")
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("likelihood", LOSSES)
+def test_the_slope_is_zero_where_a_fit_ends(likelihood, weighted):
+    """Of overconfident predictions too, and around an ensemble."""
+    data = make_label_histograms(
+        300, n_classes=3, n_raters=(1, 6), total=3.0, overconfidence=3.0, random_state=0
+    )
+    w = np.random.default_rng(0).uniform(0, 3, 300) if weighted else np.ones(300)
+    calibrator = AlphaCalibration(
+        "proba", likelihood=likelihood, features="logits", fallback=False, penalty=0.01
+    )
+    calibrator.fit(data.prediction, data.counts, sample_weight=w)
+    # as the calibrator clips them
+    z = np.maximum(data.prediction, 1e-12)
+    log_z = np.log(z / z.sum(axis=1, keepdims=True))
+    assert_allclose(slope(calibrator, log_z, data.counts, w), 0, atol=1e-7)
+    calibrator.intercept_ += 0.1
+    assert np.abs(slope(calibrator, log_z, data.counts, w)).max() > 1e-3
+    z, y = members_and_labels(of_members=True, n=300)
+    calibrator.fit(Ensemble(z), y, sample_weight=w)
+    assert calibrator.uses_members_
+    log_z = np.log(z).swapaxes(0, 1)
+    found = slope(calibrator, log_z, y, w, np.full((300, 3), -np.log(3)))
+    assert_allclose(found, 0, atol=1e-7)
+
+
+@pytest.mark.parametrize("likelihood", LOSSES)
+def test_members_that_are_alike_are_one(likelihood, data):
+    """Two routes, by second derivatives and by first ones, to one optimum."""
+    calibrator = AlphaCalibration(
+        "proba", likelihood=likelihood, features="logits", fallback=False, penalty=0.01
+    )
+    z = data.prediction
+    one = clone(calibrator).fit(z, data.counts)
+    both = clone(calibrator).fit(Ensemble([z, z]), data.counts)
+    assert_allclose(both.coef_, one.coef_, atol=5e-6)
+    assert_allclose(both.intercept_, one.intercept_, atol=5e-6)
 
 
 @pytest.mark.slow
@@ -440,7 +488,12 @@ def test_rows_of_weight_zero_say_nothing_on_alpha(data):
         assert_allclose(model.predict_dist(data.prediction).total, 1)
 
 
-def test_hidden_layers_have_no_newton(data):
-    model = AlphaCalibration("proba", hidden_layer_sizes=2, solver=Newton(), fallback=False)
-    with pytest.raises(ValueError, match="no hidden layers; use LBFGS"):
-        model.fit(data.prediction, data.counts)
+@pytest.mark.filterwarnings("ignore:The search for the parameters stopped before its minimum")
+@pytest.mark.parametrize("seed", [4, 19, 20, 26])
+def test_pairs_that_a_line_explains_leave_the_total_unbounded(seed):
+    """Few rows and no penalty: |log α0| grows until the search ends, and nothing overflows."""
+    data = make_label_histograms(24, n_raters=(1, 6), total=3.0, random_state=seed)
+    calibrator = AlphaCalibration("proba", penalty=0.0, fallback=False)
+    calibrator.fit(data.prediction, data.counts)
+    assert np.isfinite([*calibrator.coef_, calibrator.intercept_]).all()
+    assert np.abs(np.log(calibrator.predict_dist(data.prediction).total)).max() > 20

@@ -14,7 +14,6 @@ from sklearn_lhcal.calibration import AlphaCalibration, PrecomputedClassifier, T
 from sklearn_lhcal.distributions import DirichletMixture, Ensemble
 from sklearn_lhcal.label_histogram import KnownProbabilities, pairwise_disagreement
 from sklearn_lhcal.metrics import disagreement_squared_loss, histogram_log_loss
-from sklearn_lhcal.neural_network import LBFGS
 
 LIKELIHOODS = ["pairwise", "dirichlet_multinomial"]
 SHARPER = "Raters of the calibration samples disagree more often"
@@ -294,13 +293,17 @@ def test_features_that_say_nothing_are_dropped(likelihood):
     assert loss < histogram_log_loss(counts[300:], model.predict_dist(X[300:])) - 0.01
 
 
-@pytest.mark.parametrize("solver", [None, LBFGS()])
-def test_features_that_say_much_are_kept(solver):
+@pytest.mark.parametrize("of_members", [False, True])
+def test_features_that_say_much_are_kept(of_members):
     rng = np.random.default_rng(0)
     h = rng.normal(size=(600, 2))
     z, counts = spread(600, np.exp(1.0 + 2.0 * h[:, 0]))
     X, model = beside(z, h)
-    model.set_params(solver=solver).fit(X, counts)
+    if of_members:
+        X = np.arange(600)[:, None]
+        members = saved(np.stack([z, sharpened(z, 0.8)]))
+        model = AlphaCalibration(members, features=lambda X: h[X[:, 0]])
+    model.fit(X, counts)
     assert model.coef_[0] > 1
     kept = model.coef_, model.intercept_
     model.set_params(fallback=False).fit(X, counts)

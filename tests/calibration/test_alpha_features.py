@@ -1,4 +1,4 @@
-"""α-calibration on the hidden layer of a network, by name, and behind hidden layers of its own."""
+"""α-calibration on the hidden layer of a network, by name, and on other features."""
 
 import numpy as np
 import pytest
@@ -9,7 +9,7 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import FunctionTransformer, StandardScaler
+from sklearn.preprocessing import FunctionTransformer, SplineTransformer, StandardScaler
 from torch import nn
 
 from sklearn_lhcal.calibration import AlphaCalibration, PrecomputedClassifier, TemperatureScaling
@@ -17,7 +17,7 @@ from sklearn_lhcal.datasets import make_label_histograms
 from sklearn_lhcal.distributions import DirichletMixture
 from sklearn_lhcal.ensemble import MCDropoutClassifier
 from sklearn_lhcal.metrics import histogram_log_loss
-from sklearn_lhcal.neural_network import LBFGS, LayerFeatures, NeuralClassifier, Newton
+from sklearn_lhcal.neural_network import LayerFeatures, NeuralClassifier
 
 
 class Net(nn.Module):
@@ -130,31 +130,22 @@ def test_a_layer_around_a_dropout_ensemble(data, net):
     assert_allclose(dist.mean(), dropout.predict_proba(data.X), atol=1e-9)
 
 
-@pytest.mark.slow
-def test_hidden_layers_fit_what_a_line_cannot(data):
-    """α0 falls with |x|: linear features see nothing, a hidden layer does."""
+def test_splines_of_a_feature_fit_what_a_line_cannot():
+    """α0 falls with |x|: a linear feature sees nothing, its splines do."""
     rng = np.random.default_rng(0)
     x = rng.normal(size=(1500, 1))
     total = np.exp(3 - 4 * np.abs(x[:, 0]))
     q = np.array([rng.dirichlet([a / 2, a / 2]) for a in np.maximum(total, 1e-3)])
     counts, half = rng.multinomial(4, q), np.full((1500, 2), 0.5)
     X = np.column_stack([half, x])
-
-    def fitted(sizes):
-        from sklearn_lhcal.calibration import PrecomputedClassifier
-
-        base = PrecomputedClassifier("proba", columns=[0, 1])
-        options = {"features": lambda X: X[:, 2:], "hidden_layer_sizes": sizes, "random_state": 0}
-        return AlphaCalibration(
-            base, penalty=1e-4, solver=LBFGS(max_iter=5000, tol=1e-4), **options
-        ).fit(X[:1000], counts[:1000])
-
-    linear, hidden, again = fitted(()), fitted((8,)), fitted((8,))
-    loss = [histogram_log_loss(counts[1000:], m.predict_dist(X[1000:])) for m in (linear, hidden)]
-    assert loss[1] < loss[0] - 0.02
-    assert_allclose(hidden.predict_dist(X).total, again.predict_dist(X).total)  # seeded
-    with pytest.raises(ValueError, match="no hidden layers"):
-        AlphaCalibration("proba", hidden_layer_sizes=(3,), solver=Newton()).fit(half, counts)
+    base = PrecomputedClassifier("proba", columns=[0, 1])
+    losses = []
+    for several in ([], [SplineTransformer(n_knots=6)]):
+        features = make_pipeline(FunctionTransformer(lambda X: X[:, 2:]), *several)
+        model = AlphaCalibration(base, features=features, penalty=1e-4)
+        dist = model.fit(X[:1000], counts[:1000]).predict_dist(X[1000:])
+        losses.append(histogram_log_loss(counts[1000:], dist))
+    assert losses[1] < losses[0] - 0.02
 
 
 def test_a_layer_before_an_in_place_activation(data):
@@ -185,20 +176,6 @@ def test_a_layer_that_is_used_twice_or_never_is_an_error(layer, rows, data):
         AlphaCalibration(net, features=layer).fit(data.X, data.counts)
 
 
-@pytest.mark.slow
-def test_one_hidden_layer_may_be_a_number(data):
-    one, other = (
-        AlphaCalibration("proba", hidden_layer_sizes=sizes, random_state=0).fit(
-            data.prediction, data.counts
-        )
-        for sizes in (4, (4,))
-    )
-    assert one.coef_.shape == (4,)
-    assert_allclose(
-        one.predict_dist(data.prediction).total, other.predict_dist(data.prediction).total
-    )
-
-
 @pytest.mark.parametrize("penalty", [-1, np.nan, "a"])
 def test_the_penalty_must_not_be_negative(penalty, data):
     with pytest.raises(ValueError, match=rf"penalty must be a .*number.*, got {penalty!r}"):
@@ -219,30 +196,3 @@ def test_features_have_one_row_for_each_row(features, returned, data):
         ValueError, match=f"one row for each of the 200 samples of X, it returned {returned}"
     ):
         AlphaCalibration("proba", features=features).fit(data.prediction, data.counts)
-
-
-@pytest.mark.slow
-def test_hidden_layers_do_not_overfit():
-    """The optimum of a hidden layer on 200 rows is worse than what is linear.
-
-    The default solver stops before.
-    """
-    data = make_label_histograms(
-        4_200, n_classes=3, n_features=5, n_raters=4, total=3.0, random_state=0
-    )
-    X, counts, test = np.hstack([data.prediction, data.X]), data.counts, slice(200, None)
-    saved = PrecomputedClassifier("proba", columns=slice(0, 3))
-
-    def held_out(**parameters):
-        parameters = {"features": lambda X: X[:, 3:], "random_state": 0} | parameters
-        model = AlphaCalibration(saved, **parameters).fit(X[:200], counts[:200])
-        return histogram_log_loss(counts[test], model.predict_dist(X[test]))
-
-    linear = held_out(fallback=False)
-    hidden = held_out(hidden_layer_sizes=(8,), fallback=False)
-    lbfgs = LBFGS(tol=1e-4)
-    optimum = held_out(hidden_layer_sizes=(8,), solver=lbfgs, fallback=False)
-    assert hidden < linear + 0.01
-    assert optimum > hidden + 0.1
-    # Nor does it get anywhere near a user who does not insist.
-    assert held_out(hidden_layer_sizes=(8,), solver=lbfgs) < linear + 0.01

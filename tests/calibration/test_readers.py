@@ -20,7 +20,6 @@ from sklearn_lhcal.calibration import AlphaCalibration, ReaderEffects, Temperatu
 from sklearn_lhcal.distributions import Dirichlet, Ensemble
 from sklearn_lhcal.label_histogram import Annotations
 from sklearn_lhcal.metrics import label_log_loss
-from sklearn_lhcal.neural_network import LBFGS
 
 
 def tilt(Q, b):
@@ -52,7 +51,7 @@ def rng():
 
 def test_without_a_prior_effects_are_those_of_a_binomial_regression_with_offsets(rng):
     Q, y = study(300, np.array([[0.0, 0.8], [0.0, -0.5], [0.0, 0.1]]), rng)
-    model = ReaderEffects("proba", effect_std=1e4, solver=LBFGS(tol=1e-12)).fit(Q, y)
+    model = ReaderEffects("proba", effect_std=1e4).fit(Q, y)
     for r, effect in enumerate(model.effects_):
         said = y.label[y.rater == r]
         glm = sm.GLM(said, np.ones(300), family=sm.families.Binomial(), offset=logit(Q[:, 1]))
@@ -73,7 +72,7 @@ def test_effects_are_the_mode_of_the_posterior_where_class_probabilities_are_unc
             return Ensemble(members[:, rows], weights[:, rows])
 
     X = np.arange(40.0)[:, None]
-    calibrator = ReaderEffects(Known(), effect_std=tau, cv=2, solver=LBFGS(tol=1e-12)).fit(X, y)
+    calibrator = ReaderEffects(Known(), effect_std=tau, cv=2).fit(X, y)
 
     def loss(x):
         b = x.reshape(3, 3)
@@ -127,7 +126,7 @@ def test_many_rows_are_fitted_block_by_block(rng):
     _, y = study(2000, 0.7 * rng.standard_normal((3, 3)), rng)
     X = np.arange(2000.0)[:, None]
     inner = FrozenEstimator(Known().fit(X, np.arange(2000) % 3))
-    model = ReaderEffects(inner, effect_std=0.5, solver=LBFGS(tol=1e-6))
+    model = ReaderEffects(inner, effect_std=0.5)
     twice = np.repeat(np.arange(2000), 2)
     doubled = clone(model).fit(X[twice], y[twice])
     weighted = clone(model).fit(X, y, sample_weight=np.full(2000, 2.0))

@@ -482,11 +482,6 @@ def test_no_convergence_is_a_warning_with_the_remedy(data, logits, monkeypatch):
         assert ("penalty" not in message) or penalties
 
 
-def test_scaling_has_no_solver():
-    for model in (TemperatureScaling, VectorScaling, MatrixScaling, StackedCalibration):
-        assert "solver" not in model().get_params()
-
-
 @pytest.mark.parametrize("value", [-1.0, np.nan, np.inf, "a"])
 def test_penalties_must_not_be_negative(value, data, logits):
     for model, name in (

@@ -1,21 +1,19 @@
-"""Temperature scaling: the optimum, its solvers, and what it does to ensembles."""
+"""Temperature scaling: the optimum, and what it does to ensembles."""
 
 import numpy as np
 import pytest
 import torch
 from numpy.testing import assert_allclose, assert_array_equal
-from problems import Smooth
 from scipy.optimize import minimize_scalar
 from scipy.special import expit, log_softmax, softmax
 from sklearn.base import clone
 from sklearn.ensemble import RandomForestClassifier
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.frozen import FrozenEstimator
 
 from sklearn_lhcal.calibration import AlphaCalibration, TemperatureScaling
 from sklearn_lhcal.distributions import Ensemble
 from sklearn_lhcal.label_histogram import KnownProbabilities
-from sklearn_lhcal.neural_network import LBFGS, DirichletMultinomialLoss, Newton, PairwiseLoss
+from sklearn_lhcal.neural_network import DirichletMultinomialLoss, PairwiseLoss
 
 
 def label_loss(T, u, y, w=1.0):
@@ -233,38 +231,14 @@ def test_ensemble_of_one_member_is_the_member(data, logits):
         assert_allclose(one, both, rtol=1e-12)
 
 
-@pytest.mark.filterwarnings("ignore:Raters of the calibration samples disagree:UserWarning")
-def test_newton_around_an_ensemble_is_an_error(data):
-    forest = RandomForestClassifier(3, random_state=0).fit(data.X, data.counts.argmax(axis=1))
-    with pytest.raises(ValueError, match=r"use LBFGS\(\)"):
-        AlphaCalibration(FrozenEstimator(forest), solver=Newton()).fit(data.X, data.counts)
-
-
-# --- solvers ---
-
-
-def test_newton_descends_where_the_plain_iteration_diverges():
-    def objective(x):  # |x| far from 0, a bowl near it
-        return (
-            float(np.sqrt(1 + x[0] ** 2)),
-            x / np.sqrt(1 + x**2),
-            np.array([[(1 + x[0] ** 2) ** -1.5]]),
-        )
-
-    assert_allclose(Newton().solve(Smooth(objective, np.array([10.0]))), 0, atol=1e-6)
-
-
-@pytest.mark.parametrize("solver", [Newton(max_iter=1), LBFGS(max_iter=2)])
-def test_no_convergence_is_a_warning_with_the_remedy(solver, data):
-    with pytest.warns(ConvergenceWarning, match="raise max_iter"):
-        AlphaCalibration("proba", solver=solver, penalty=0.0).fit(data.prediction, data.counts)
-
-
 def test_the_global_generators_stay_as_they_were(data, logits):
+    forest = RandomForestClassifier(3, min_samples_leaf=20, random_state=0)
+    forest.fit(data.X, data.counts.argmax(axis=1))
     np.random.seed(3)  # noqa: NPY002
     torch.manual_seed(3)
     expected = np.random.rand(), torch.rand(1).item()  # noqa: NPY002
     np.random.seed(3)  # noqa: NPY002
     torch.manual_seed(3)
-    AlphaCalibration(TemperatureScaling("logits"), solver=LBFGS()).fit(logits, data.counts)
+    AlphaCalibration(TemperatureScaling("logits")).fit(logits, data.counts)
+    AlphaCalibration(TemperatureScaling(FrozenEstimator(forest))).fit(data.X, data.counts)
     assert (np.random.rand(), torch.rand(1).item()) == expected  # noqa: NPY002

@@ -9,6 +9,7 @@ import torch
 from networks import net_of_any_shape
 from numpy.testing import assert_array_equal, assert_equal
 from sklearn import clone
+from sklearn.ensemble import RandomForestClassifier
 from sklearn.naive_bayes import GaussianNB
 
 from sklearn_lhcal.calibration import (
@@ -21,16 +22,17 @@ from sklearn_lhcal.distributions import Dirichlet
 from sklearn_lhcal.gaussian_process import SparseGPClassifier
 from sklearn_lhcal.label_histogram import Annotations
 from sklearn_lhcal.metrics import null_calibration_error, posterior_epistemic_loss
-from sklearn_lhcal.neural_network import LBFGS
 
 rng = np.random.default_rng(0)
 Y = rng.multinomial(4, [0.5, 0.3, 0.2], size=60)
 X = rng.standard_normal((60, 2)) + Y[:, :2]
 
 OURS = {
-    "alpha, Newton": AlphaCalibration(GaussianNB(), cv=2),
-    "alpha, L-BFGS": AlphaCalibration(
-        GaussianNB(), cv=2, likelihood="dirichlet_multinomial", solver=LBFGS()
+    "alpha": AlphaCalibration(GaussianNB(), cv=2),
+    "alpha, ensemble": AlphaCalibration(
+        RandomForestClassifier(3, min_samples_leaf=9, random_state=0),
+        cv=2,
+        likelihood="dirichlet_multinomial",
     ),
     "decision": DecisionCalibration(GaussianNB(), cv=2, scaling="bias_corrected", inner_cv=2),
     "process": SparseGPClassifier(n_inducing=10, max_iter=20, tol=1e-2, random_state=0),

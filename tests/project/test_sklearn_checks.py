@@ -28,7 +28,7 @@ from sklearn_lhcal.ensemble import (
     TestTimeAugmentationClassifier,
 )
 from sklearn_lhcal.gaussian_process import SparseGPClassifier
-from sklearn_lhcal.neural_network import LBFGS, NeuralClassifier
+from sklearn_lhcal.neural_network import NeuralClassifier
 
 
 class Unchanged:
@@ -47,7 +47,7 @@ LISTED = [
     BiasCorrectedTemperatureScaling(LogisticRegression(), floor="prior"),
     TemperatureScaling(LogisticRegression(), floor="uniform"),
     VectorScaling(LogisticRegression(), floor="uniform"),
-    AlphaCalibration(LogisticRegression(), likelihood="dirichlet_multinomial", solver=LBFGS()),
+    AlphaCalibration(LogisticRegression(), likelihood="dirichlet_multinomial"),
     AlphaCalibration(),
     EpistemicCalibration(LogisticRegression(), uncertainty="entropy"),
     DecisionCalibration(LogisticRegression(), inner_cv=3),
