@@ -1,4 +1,4 @@
-"""What maps with a floor, their stack, and calibration for decisions do to risks, on real data.
+"""What maps with mixing, their stack, and calibration for decisions do to risks, on real data.
 
     python benchmarks/decision_maps.py [--splits 20] [--cifar10h FILE.npz] [--only NAME] [--auto]
     python benchmarks/decision_maps.py --clip
@@ -6,7 +6,7 @@
 
 Each problem: repeated random splits into samples for training, calibration (at most 1500) and test,
 and eight kinds of costs. A number is the geometric mean over these of a ratio: the mean test risk
-over splits, over that of the temperature of least log loss without a floor. Behind stands its 95%
+over splits, over that of the temperature of least log loss without mixing. Behind stands its 95%
 interval, by the jackknife over splits (which share samples) with t quantiles. "auto", on request,
 is `DecisionCalibration` as it is by default and takes most of the time, "constant" the best
 constant decision of the calibration samples, "worst cost" the largest of the eight ratios of the
@@ -175,7 +175,7 @@ def few_costs(y) -> dict[str, np.ndarray]:
 
 MAPS = {
     "T": TemperatureScaling("proba"),
-    "T + floor": TemperatureScaling("proba", floor="uniform"),
+    "T + mixing": TemperatureScaling("proba", mixing="uniform"),
     "stack": StackedCalibration("proba"),
 }
 
@@ -238,10 +238,10 @@ def ratio(a, b) -> tuple[float, float, float]:
 
 
 def table(options) -> None:
-    columns = ["none", "T + floor", "stack", "constant"]
+    columns = ["none", "T + mixing", "stack", "constant"]
     if options.auto:
         columns.insert(3, "auto")
-    print("problem".ljust(24) + "log loss T, T + floor, stack".rjust(30), end="")
+    print("problem".ljust(24) + "log loss T, T + mixing, stack".rjust(30), end="")
     print("".join(name.rjust(22) for name in columns) + "worst cost".rjust(12))
     groups = {True: [], False: []}
     for name, (problem, zeros) in problems(options.cifar10h).items():
@@ -279,8 +279,8 @@ def print_costs(of, struck) -> None:
 
 FEW_MAPS = {
     "T": TemperatureScaling("proba"),
-    "BC floor": BiasCorrectedTemperatureScaling("proba", floor="uniform"),
-    "matrix": MatrixScaling(TemperatureScaling("proba", floor="uniform")),
+    "BC mixing": BiasCorrectedTemperatureScaling("proba", mixing="uniform"),
+    "matrix": MatrixScaling(TemperatureScaling("proba", mixing="uniform")),
     "stack": StackedCalibration("proba"),
 }
 

@@ -86,14 +86,14 @@ except ImportError:
 
 SIZES = (50, 200, 1000, 5000)
 MAPS = {
-    "T": TemperatureScaling("proba", floor=None),
-    "BC": BiasCorrectedTemperatureScaling("proba", floor=None),
-    "vector": VectorScaling("proba", floor=None),
-    "matrix": MatrixScaling("proba", floor=None),
-    "T floor": TemperatureScaling("proba", floor="uniform"),
-    "BC floor": BiasCorrectedTemperatureScaling("proba", floor="uniform"),
-    "vec floor": VectorScaling("proba", floor="uniform"),
-    "mat floor": MatrixScaling("proba", floor="uniform"),
+    "T": TemperatureScaling("proba", mixing=None),
+    "BC": BiasCorrectedTemperatureScaling("proba", mixing=None),
+    "vector": VectorScaling("proba", mixing=None),
+    "matrix": MatrixScaling("proba", mixing=None),
+    "T mixing": TemperatureScaling("proba", mixing="uniform"),
+    "BC mixing": BiasCorrectedTemperatureScaling("proba", mixing="uniform"),
+    "vec mixing": VectorScaling("proba", mixing="uniform"),
+    "mat mixing": MatrixScaling("proba", mixing="uniform"),
     "stack": StackedCalibration("proba"),
 }
 PROBMETRICS = ("svs", "sms") if get_calibrator is not None else ()
@@ -197,20 +197,20 @@ BEST = ("raw", "T")
 # zeros, and the peer.
 TIMES = {
     "vector, up to 10 classes": (2, 10, "vector", "vector", "svs"),
-    "vector with floor, up to 10 classes": (2, 10, "vec floor", "vec floor", "svs"),
-    "vector, floor for zeros, up to 10 classes": (2, 10, "vector", "vec floor", "svs"),
+    "vector with mixing, up to 10 classes": (2, 10, "vec mixing", "vec mixing", "svs"),
+    "vector, mixing for zeros, up to 10 classes": (2, 10, "vector", "vec mixing", "svs"),
     "vector, more classes": (11, 1000, "vector", "vector", "svs"),
-    "vector with floor, more classes": (11, 1000, "vec floor", "vec floor", "svs"),
+    "vector with mixing, more classes": (11, 1000, "vec mixing", "vec mixing", "svs"),
     "matrix": (2, 1000, "matrix", "matrix", "sms"),
-    "matrix around temperature with floor": (2, 1000, "mat floor", "mat floor", "sms"),
+    "matrix around temperature with mixing": (2, 1000, "mat mixing", "mat mixing", "sms"),
 }
 RATIOS = {
     **{f"{name} / better of raw and T": ((name,), BEST) for name in MAPS},
     **{f"{name} / better of raw and T": ((name,), BEST) for name in PEERS},
     "vector / svs": (("vector",), ("svs",)),
-    "vector with floor / svs": (("vec floor",), ("svs",)),
+    "vector with mixing / svs": (("vec mixing",), ("svs",)),
     "matrix / sms": (("matrix",), ("sms",)),
-    "matrix with floor / sms": (("mat floor",), ("sms",)),
+    "matrix with mixing / sms": (("mat mixing",), ("sms",)),
 }
 
 
@@ -560,21 +560,24 @@ def main() -> None:
             print(f"  {n} rows, {len(ratios)} problems: {geometric(ratios)}")
     if not PEERS:
         return
-    for ours, floored, peer in (("vector", "vec floor", "svs"), ("matrix", "mat floor", "sms")):
-        print(f"{ours}, with floor where the classifier prints zeros / {peer}")
+    for ours, with_mixing, peer in (
+        ("vector", "vec mixing", "svs"),
+        ("matrix", "mat mixing", "sms"),
+    ):
+        print(f"{ours}, with mixing where the classifier prints zeros / {peer}")
         for n in options.rows:
             own = [
-                m[NAMES.index(floored if printed else ours)]
+                m[NAMES.index(with_mixing if printed else ours)]
                 for m, printed in zip(means[n], zeros[n], strict=True)
             ]
             ratios = np.divide(own, [m[NAMES.index(peer)] for m in means[n]])
             print(f"  {n} rows, {len(ratios)} problems: {geometric(ratios)}")
     print("seconds of a fit over those of the peer, geometric mean over problems")
-    for title, (least, most, ours, floored, peer) in TIMES.items():
+    for title, (least, most, ours, with_mixing, peer) in TIMES.items():
         print(title)
         for n in options.rows:
             ratios = [
-                t[NAMES.index(floored if printed else ours)] / t[NAMES.index(peer)]
+                t[NAMES.index(with_mixing if printed else ours)] / t[NAMES.index(peer)]
                 for t, K, printed in zip(times[n], classes[n], zeros[n], strict=True)
                 if least <= K <= most
             ]

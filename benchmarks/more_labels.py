@@ -109,7 +109,7 @@ def people(path: Path, with_spread=False):
         counts = file["counts"].astype(int)
     order = np.random.default_rng(0).permutation(len(z))
     fit, test = order[:1000], order[1000:]
-    model = AlphaCalibration(TemperatureScaling("proba", floor="uniform"))
+    model = AlphaCalibration(TemperatureScaling("proba", mixing="uniform"))
     model.fit(z[fit], counts[fit])
     distribution = model.predict_dist(z[test])
     if with_spread:

@@ -17,7 +17,7 @@ added after the others had been run:
 - spread: one label a sample of seven grades; latent noise grows with the sample's mean, which the
   model does not know.
 
-Of a problem so many samples calibrate, and up to 5,000 others test; no map has a floor. A figure is
+Of a problem so many samples calibrate, and up to 5,000 others test; no map has mixing. A figure is
 the mean over splits: that of temperature scaling, or that of a map less it, ± two standard errors
 over splits. The score is Σ_j (F_j − 1{label ≤ j})², mean over labels.
 """
@@ -45,10 +45,10 @@ from sklearn_lhcal.calibration import (
 
 SIZES = (50, 200, 1000)
 MAPS = {
-    "temperature": TemperatureScaling("proba", floor=None),
-    "bias-corrected": BiasCorrectedTemperatureScaling("proba", floor=None),
-    "cumulative": OrdinalScaling("proba", form="cumulative", floor=None),
-    "classwise": OrdinalScaling("proba", floor=None),
+    "temperature": TemperatureScaling("proba", mixing=None),
+    "bias-corrected": BiasCorrectedTemperatureScaling("proba", mixing=None),
+    "cumulative": OrdinalScaling("proba", form="cumulative", mixing=None),
+    "classwise": OrdinalScaling("proba", mixing=None),
 }
 
 

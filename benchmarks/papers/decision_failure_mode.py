@@ -6,7 +6,7 @@ CIFAR-10). To save the small costs it declares fewer digits dangerous; whether a
 depends on few images, which may be among the calibration samples or not. Where there was none, the
 mean cost of the calibration samples falls, and that of the test samples may explode.
 
-What can be known is when samples are too few, and then nothing should be gained from them. A floor
+What can be known is when samples are too few, and then nothing should be gained from them. Mixing
 under all probabilities says the same. ``FULL=1`` in the environment runs 100 splits in place of 30.
 """
 
@@ -26,17 +26,17 @@ from sklearn_lhcal.metrics import bayes_decision, decision_risk, risk_bound
 # of the calibration samples, chosen out of fold among its candidates (``safeguard=None``);
 # "safeguarded" is the rule of `DecisionCalibration`: NLL unless the best other candidate beats it
 # by more than a standard error, to which mistakes belong that might have occurred. These have no
-# floor, as in the paper; "direct, floor" has one.
+# mixing, as in the paper; "direct, mixing" has one.
 torch.set_num_threads(1)
 FULL = os.environ.get("FULL") == "1"
 SPLITS = 100 if FULL else 30
 COSTS = 1.0 - np.eye(10)
 COSTS[8, :8] = COSTS[8, 9] = 10_000.0
 WAYS = {
-    "nll": {"criterion": "nll", "floor": None},
-    "direct": {"criterion": "direct", "safeguard": None, "floor": None},
-    "safeguarded": {"criterion": "direct", "floor": None},
-    "direct, floor": {"criterion": "direct", "safeguard": None, "floor": "uniform"},
+    "nll": {"criterion": "nll", "mixing": None},
+    "direct": {"criterion": "direct", "safeguard": None, "mixing": None},
+    "safeguarded": {"criterion": "direct", "mixing": None},
+    "direct, mixing": {"criterion": "direct", "safeguard": None, "mixing": "uniform"},
 }
 
 X, digit = load_digits(return_X_y=True)
@@ -88,6 +88,6 @@ print(f"\nThe safeguard kept NLL's decisions in {same} splits, with a warning in
 # probability of 1/10,000 of the dangerous class is not learnt from 700 samples. "direct" finds
 # cheaper decisions for the calibration samples, and misses an 8 in 7 of 30 splits; the uncalibrated
 # classifier misses one in 27. The safeguard
-# keeps NLL, and warns where the difference is wide open. With a floor "direct" decides as NLL does,
-# in all splits: what the floor says of the dangerous class forbids other decisions at any
+# keeps NLL, and warns where the difference is wide open. With mixing "direct" decides as NLL does,
+# in all splits: what the mixing says of the dangerous class forbids other decisions at any
 # temperature.

@@ -77,7 +77,7 @@ def one_split(proba, labels, costs, train, test) -> dict:
     for scaling in MAPS:
         for criterion, options in CRITERIA.items():
             calibrator = DecisionCalibration(
-                "proba", costs, scaling=scaling, floor=None, safeguard=None, **options
+                "proba", costs, scaling=scaling, mixing=None, safeguard=None, **options
             )
             model = calibrator.fit(proba[train], labels[train])
             found[scaling, criterion] = judged(model.predict_proba(proba[test]))

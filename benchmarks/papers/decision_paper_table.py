@@ -3,7 +3,7 @@
 The table of a paper on calibration for decision making (P4 §5): three maps, each fitted by four
 criteria, and what the decisions then cost. NLL and the calibration error of the top label (ECE) are
 generic; the direct loss and margin rescaling know costs. Here they are given the costs of the task,
-or generic ones (0/1), so that it shows what knowing the task is worth. The maps have no floor, as
+or generic ones (0/1), so that it shows what knowing the task is worth. The maps have no mixing, as
 in the paper; the last row is a stack of maps that have one.
 
 Two problems: mushrooms with the paper's costs, 6 classes and 2 decisions, and text of 20 Python
@@ -90,7 +90,7 @@ def one_split(X, y, model, costs, seed):
         return decision_risk(y_test, bayes_decision(proba, costs), costs)
 
     found = {("", "none", ""): risk(z_test)}
-    for scaling, floor in MAPS.items():
+    for scaling, mixing in MAPS.items():
         ways = [("nll", "", None)]
         for criterion in CRITERIA:
             ways += [(criterion, "generic", None), (criterion, "task", costs)]
@@ -99,7 +99,7 @@ def one_split(X, y, model, costs, seed):
                 "proba",
                 C,
                 scaling=scaling,
-                floor=floor,
+                mixing=mixing,
                 criterion=criterion,
                 inner_cv=5,
                 safeguard=None,

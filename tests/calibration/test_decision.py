@@ -71,15 +71,15 @@ def kinked(n, seed=0):
 
 @pytest.mark.parametrize("scaling", SCALINGS)
 def test_nll_is_the_scaling_of_that_name(scaling, data):
-    for floor in (None, "uniform", "prior"):
-        plain = SCALINGS[scaling]("proba", floor=floor).fit(data.prediction, data.counts)
-        ours = DecisionCalibration("proba", C3, scaling=scaling, criterion="nll", floor=floor)
+    for mixing in (None, "uniform", "prior"):
+        plain = SCALINGS[scaling]("proba", mixing=mixing).fit(data.prediction, data.counts)
+        ours = DecisionCalibration("proba", C3, scaling=scaling, criterion="nll", mixing=mixing)
         ours.fit(data.prediction, data.counts)
         z = plain.predict_proba(data.prediction)
         # a stack's last temperature of 1 divides by another sum of probabilities
         assert_allclose(ours.predict_proba(data.prediction), z, rtol=1e-14)
         assert ours.criterion_ == "nll"
-        for name in ("temperature_", "bias_", "scale_", "intercept_", "floor_weight_", "weights_"):
+        for name in ("temperature_", "bias_", "scale_", "intercept_", "mixing_weight_", "weights_"):
             if name in vars(plain):
                 assert_array_equal(vars(ours)[name], vars(plain)[name])
             else:
@@ -134,7 +134,7 @@ def test_an_expensive_mistake_that_did_not_occur_counts():
     y = (rng.random(400) < np.where(p > 0.01, p, 0.0)).astype(int)
     u = np.column_stack([np.log1p(-p), np.log(p)]) + rng.normal(0, 0.1, (400, 2))
     C = [[0.0, 1.0], [10_000.0, 0.0]]
-    model = DecisionCalibration("logits", C, scaling="temperature", floor=None)
+    model = DecisionCalibration("logits", C, scaling="temperature", mixing=None)
     with pytest.warns(DecisionCalibrationWarning, match=r"cannot tell .* 95% interval -.* to"):
         kept = clone(model).fit(u, y)
     assert kept.criterion_ == "nll"
@@ -145,14 +145,14 @@ def test_an_expensive_mistake_that_did_not_occur_counts():
 
 @pytest.mark.filterwarnings("ignore:Classes are labelled less often")
 @pytest.mark.parametrize("scaling", SCALINGS)
-@pytest.mark.parametrize("floor", ["uniform", None])
-def test_where_one_decision_for_all_is_cheaper_it_is_taken(scaling, floor):
+@pytest.mark.parametrize("mixing", ["uniform", None])
+def test_where_one_decision_for_all_is_cheaper_it_is_taken(scaling, mixing):
     """Of predictions that mislead: every temperature decides dearly, at 1/2 as elsewhere."""
     rng = np.random.default_rng(0)
     y = rng.binomial(1, 0.3, 300)
     u = np.column_stack([np.zeros(300), rng.normal(0, 1, 300) + 1 - 2 * y])
     C = [[0.0, 4.0], [5.0, 0.0]]
-    model = DecisionCalibration("logits", C, scaling=scaling, floor=floor, inner_cv=5)
+    model = DecisionCalibration("logits", C, scaling=scaling, mixing=mixing, inner_cv=5)
     model.fit(u, y)
     if scaling == "temperature":
         assert model.criterion_ == "default"
@@ -258,9 +258,9 @@ def test_ece_calibrates(data):
 
 
 def test_without_a_prior_weights_do_not_depend_on_their_scale(data):
-    """Published penalties are per label; all other priors, the floor's too, are per row."""
+    """Published penalties are per label; all other priors, the mixing's too, are per row."""
     w = np.random.default_rng(0).uniform(0.5, 2, 400)
-    options = {"scaling": "vector", "floor": None, "bias_penalty": 0.1, "inner_cv": 2}
+    options = {"scaling": "vector", "mixing": None, "bias_penalty": 0.1, "inner_cv": 2}
     model = DecisionCalibration("proba", C3, **options)
     a, b = (
         clone(model).fit(data.prediction, data.counts, sample_weight=v).cv_results_["mean_risk"]
@@ -292,7 +292,7 @@ def test_a_refit_with_another_scaling_forgets_the_parameters_of_the_first(data):
 
 
 def test_few_rows_fall_back_to_the_log_loss():
-    model = DecisionCalibration("proba", [[0, 1], [2, 0]], floor=None)
+    model = DecisionCalibration("proba", [[0, 1], [2, 0]], mixing=None)
     with pytest.warns(UserWarning, match="labels are separable"):
         model.fit([[0.8, 0.2], [0.3, 0.7]], [[1, 0], [0, 1]])
     assert model.criterion_ == "nll"
@@ -318,10 +318,10 @@ PAPER = {
 
 @pytest.mark.parametrize("scaling", ["temperature", "vector"])
 def test_the_grid_of_the_paper_is_its_method_whole(scaling, data):
-    """P4 Table B.1, eq. 18 for a temperature too, no floor, no safeguard; what is given stays."""
+    """P4 Table B.1, eq. 18 for a temperature too, no mixing, no safeguard; what is given stays."""
     z, y = data.prediction[:200], data.counts[:200]
     model = DecisionCalibration("proba", C3, scaling=scaling, grid="paper", inner_cv=2).fit(z, y)
-    by_hand = clone(model).set_params(grid=PAPER, floor=None, safeguard=None).fit(z, y)
+    by_hand = clone(model).set_params(grid=PAPER, mixing=None, safeguard=None).fit(z, y)
     assert model.cv_results_["params"] == by_hand.cv_results_["params"]
     assert len(model.cv_results_["params"]) == 1 + 3 * 7 * 4
     assert_array_equal(model.cv_results_["mean_risk"], by_hand.cv_results_["mean_risk"])
@@ -329,16 +329,16 @@ def test_the_grid_of_the_paper_is_its_method_whole(scaling, data):
     risk = model.cv_results_["mean_risk"]
     assert model.best_params_ == model.cv_results_["params"][1 + risk[1:].argmin()]
     assert set(model.best_params_) == {"criterion", "lam", "beta", "rate"}
-    assert not hasattr(model, "floor_weight_")
-    floored = clone(model).set_params(floor="uniform", safeguard=1e9).fit(z, y)
-    assert floored.floor_weight_ > 0
-    assert floored.criterion_ == "nll"
+    assert not hasattr(model, "mixing_weight_")
+    with_mixing = clone(model).set_params(mixing="uniform", safeguard=1e9).fit(z, y)
+    assert with_mixing.mixing_weight_ > 0
+    assert with_mixing.criterion_ == "nll"
 
 
-def test_without_the_grid_of_the_paper_there_are_floor_and_safeguard(data):
+def test_without_the_grid_of_the_paper_there_are_mixing_and_safeguard(data):
     model = DecisionCalibration("proba", C3, scaling="temperature")
     auto = model.fit(data.prediction, data.counts).predict_proba(data.prediction)
-    said = clone(model).set_params(floor="uniform", safeguard=1.0)
+    said = clone(model).set_params(mixing="uniform", safeguard=1.0)
     said = said.fit(data.prediction, data.counts)
     assert_array_equal(said.predict_proba(data.prediction), auto)
 
@@ -361,7 +361,7 @@ def test_zeros_of_the_classifier_are_seen(scaling, data):
     X = data.prediction.copy()
     X[data.counts[:, 0] > 0] = [0.0, 0.5, 0.5]
     refuted = int((data.counts[:, 0] > 0).sum())
-    model = DecisionCalibration("proba", C3, scaling=scaling, floor=None, criterion="nll")
+    model = DecisionCalibration("proba", C3, scaling=scaling, mixing=None, criterion="nll")
     # they are in the column of the wrong class
     with (
         pytest.warns(UserWarning, match="columns exchanged"),
@@ -392,7 +392,7 @@ def test_zeros_of_the_classifier_are_seen(scaling, data):
         ({"inner_cv": -3}, "inner_cv must be an int of at least 2, got -3"),
         ({"inner_cv": 2.5}, "inner_cv must be an int, got 2.5"),
         ({"grid": "papers"}, "grid must be a dict, \"paper\" or None, got 'papers'"),
-        ({"floor": "auto ", "grid": "paper"}, 'floor must be "auto"'),
+        ({"mixing": "auto ", "grid": "paper"}, 'mixing must be "auto"'),
         ({"safeguard": "none"}, "safeguard must be a number, .*, got 'none'"),
         (
             {"grid": {"lambda": [1.0]}},
@@ -415,7 +415,7 @@ def test_zeros_of_the_classifier_are_seen(scaling, data):
             {"bias_penalty": 0.1, "scaling": "temperature"},
             'bias_penalty is for scaling="vector" alone',
         ),
-        ({"floor": 0.1}, 'floor must be "auto", "uniform", "prior" or None, got 0.1'),
+        ({"mixing": 0.1}, 'mixing must be "auto", "uniform", "prior" or None, got 0.1'),
         ({"safeguard": "a"}, "safeguard must be a number, .*, got 'a'"),
         ({"safeguard": -1.0}, "safeguard must be a finite number of at least 0, got -1.0"),
         (

@@ -86,24 +86,24 @@ def risk_at(fitted, rows, C=C3):
     return np.average((rows.frequencies @ C)[np.arange(len(rows)), d], weights=rows.weight)
 
 
-@pytest.mark.parametrize("floor", [None, PI])
+@pytest.mark.parametrize("mixing", [None, PI])
 @pytest.mark.parametrize("shape", SHAPES, ids=lambda s: type(s).__name__)
-def test_probabilities_are_those_of_the_fitted_maps(shape, floor, rows):
-    """With one floor for each map."""
+def test_probabilities_are_those_of_the_fitted_maps(shape, mixing, rows):
+    """With one mixing for each map."""
     x = shape.start() + np.random.default_rng(0).normal(0, 0.1, (2, len(shape.start())))
-    floors = [None, None] if floor is None else [floor, floor[::-1]]
-    maps = [FittedMap(shape, x[i], floors[i], -2.0 - i) for i in (0, 1)]
+    mixings = [None, None] if mixing is None else [mixing, mixing[::-1]]
+    maps = [FittedMap(shape, x[i], mixings[i], -2.0 - i) for i in (0, 1)]
     z = probabilities(torch.as_tensor(x), maps, RowTensors.of(rows))
     for found, one in zip(z, maps, strict=True):
         assert_allclose(found.T, predicted(one, rows), atol=1e-14)
 
 
-@pytest.mark.parametrize("floor", [None, PI])
+@pytest.mark.parametrize("mixing", [None, PI])
 @pytest.mark.parametrize("weighted", [False, True])
-def test_no_temperature_of_the_grid_is_cheaper(rows, weighted, floor):
+def test_no_temperature_of_the_grid_is_cheaper(rows, weighted, mixing):
     if weighted:
         rows = replace(rows, weight=np.random.default_rng(0).uniform(0, 2, 400))
-    start = FittedMap(TemperatureMap(3), np.array([0.3]), floor, -2.0)
+    start = FittedMap(TemperatureMap(3), np.array([0.3]), mixing, -2.0)
     w = rows.weight[None] / rows.weight.sum()
     exact, *smooth = cheapest_temperatures(search_of(rows, start), [start], w)[0, :, 0]
     least = risk_at(start._replace(x=np.array([exact])), rows)
@@ -118,7 +118,7 @@ def test_no_temperature_of_the_grid_is_cheaper(rows, weighted, floor):
 
 
 def test_each_fit_has_the_floor_of_its_own(rows):
-    """The cheapest temperature of a fold is that under the floor with which the fold decides."""
+    """The cheapest temperature of a fold is that under the mixing with which the fold decides."""
     starts = [FittedMap(TemperatureMap(3), np.zeros(1), PI, eta) for eta in (-6.0, 1.0)]
     w = np.random.default_rng(0).dirichlet(np.ones(400), 2)
     together = cheapest_temperatures(search_of(rows, starts[0]), starts, w)

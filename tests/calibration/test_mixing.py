@@ -90,8 +90,8 @@ def prior(model, of):
 def excess(kind, of):
     """By how much the objective of a fit with mixing is above that of one without."""
     alone = kind("logits").fit(of.u, of.y)
-    mixed = kind("logits", floor="uniform").fit(of.u, of.y)
-    e = np.clip(mixed.floor_weight_, 1e-12, 1 - 1e-12)
+    mixed = kind("logits", mixing="uniform").fit(of.u, of.y)
+    e = np.clip(mixed.mixing_weight_, 1e-12, 1 - 1e-12)
     found = mixed_loss(mixed.predict_proba(of.u), of.y, np.log(e) - np.log1p(-e))
     return (
         found + prior(mixed, of) - least_mixed(alone.predict_proba(of.u), of.y) - prior(alone, of)
@@ -121,9 +121,9 @@ def test_mixing_is_not_worse_than_none_in_500_problems(kind):
     assert found.max(initial=0.0) < 0.2
 
 
-@pytest.mark.parametrize("floor", [None, "uniform"])
+@pytest.mark.parametrize("mixing", [None, "uniform"])
 @pytest.mark.parametrize(("K", "shift", "n"), [(2, 10, 100), (2, 20, 1000), (4, 20, 100)])
-def test_no_shift_is_too_large_for_biases(K, shift, n, floor):
+def test_no_shift_is_too_large_for_biases(K, shift, n, mixing):
     """A class that is predicted too often costs what few biases cost, with mixing too."""
     plain, test = shifted(K, 0, n), shifted(K, shift, 4000, seed=1)
     least = log_loss(
@@ -132,7 +132,7 @@ def test_no_shift_is_too_large_for_biases(K, shift, n, floor):
     )
     train = shifted(K, shift, n)
     models = [
-        kind("logits", floor=floor)
+        kind("logits", mixing=mixing)
         for kind in (*list(KINDS.values())[1:], MatrixScaling, StackedCalibration)
     ]
     for model in models:
@@ -188,13 +188,13 @@ def test_mixing_is_taken_where_probabilities_are_zero():
     has_zeros = (z == 0).any(axis=1)
     for kind in (*KINDS.values(), MatrixScaling):
         model = kind("proba").fit(z, y)
-        same = kind("proba", floor="uniform").fit(z, y)
+        same = kind("proba", mixing="uniform").fit(z, y)
         assert_allclose(model.predict_proba(z), same.predict_proba(z), rtol=1e-12)
-        assert model.floor_weight_ == same.floor_weight_ > 0.01
+        assert model.mixing_weight_ == same.mixing_weight_ > 0.01
         kept = kind("proba").fit(z[~has_zeros], y[~has_zeros])
-        assert not hasattr(kept, "floor_weight_")
+        assert not hasattr(kept, "mixing_weight_")
         # samples without weight do not count
         weightless = kind("proba").fit(z, y, sample_weight=1.0 - has_zeros)
-        assert not hasattr(weightless, "floor_weight_")
+        assert not hasattr(weightless, "mixing_weight_")
         with pytest.warns(UserWarning, match="gives no probability"):
-            kind("proba", floor=None).fit(z, y)
+            kind("proba", mixing=None).fit(z, y)

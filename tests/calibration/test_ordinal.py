@@ -62,11 +62,11 @@ def differences(function, x):
 
 
 @pytest.mark.parametrize("family", [OrdinalMap, OrdinalScaleMap, ShiftMap, LineMap])
-@pytest.mark.parametrize("floor", [None, np.array([0.1, 0.1, 0.2, 0.3, 0.3])])
-def test_gradients_are_finite_differences(data, family, floor):
-    loss = LogLoss(family(5), rows_of(*data), floor)
+@pytest.mark.parametrize("mixing", [None, np.array([0.1, 0.1, 0.2, 0.3, 0.3])])
+def test_gradients_are_finite_differences(data, family, mixing):
+    loss = LogLoss(family(5), rows_of(*data), mixing)
     x = np.array([0.3, -0.4, 0.1, 0.2, -0.3, 0.0, 0.1][: len(loss.family.start())])
-    if floor is not None:
+    if mixing is not None:
         x = np.append(x, -1.3)
     value, slope = loss(x)
     assert value == loss.value(x)
@@ -85,12 +85,12 @@ def test_the_information_is_the_hessian_where_labels_are_as_predicted(data, kind
 
 
 @pytest.mark.parametrize("shrinkage", [0.0, 300.0])
-@pytest.mark.parametrize("floor", [None, "uniform"])
-def test_the_optimum_is_scipys(data, shrinkage, floor):
+@pytest.mark.parametrize("mixing", [None, "uniform"])
+def test_the_optimum_is_scipys(data, shrinkage, mixing):
     """From four starts, by a search that knows no gradient."""
     z, y = data
     weight = np.random.default_rng(3).uniform(0.5, 2.0, len(z))
-    found = OrdinalScaling("proba", form="cumulative", floor=floor, shrinkage=shrinkage).fit(
+    found = OrdinalScaling("proba", form="cumulative", mixing=mixing, shrinkage=shrinkage).fit(
         z, y, weight
     )
     share = y * weight[:, None] / (weight @ y.sum(axis=1)) * weight.sum()
@@ -98,15 +98,15 @@ def test_the_optimum_is_scipys(data, shrinkage, floor):
     def objective(x):
         p = by_hand(z, np.exp(x[0]), x[1])
         prior = x[0] ** 2 / 2 + shrinkage / 20 * x[1] ** 2
-        if floor is not None:
+        if mixing is not None:
             e = expit(x[2])
             p = (1 - e) * p + e / 5
             prior -= 0.1 * np.log(e * (1 - e))
         return -(share * np.log(p)).sum() + prior
 
     own = [np.log(found.scale_), found.intercept_]
-    if floor is not None:
-        own.append(logit(found.floor_weight_))
+    if mixing is not None:
+        own.append(logit(found.mixing_weight_))
     options = {"xatol": 1e-9, "fatol": 1e-9, "maxiter": 4000}
     for signs in product([-1, 1], repeat=2):
         start = np.array([*signs, -3.0][: len(own)])
@@ -262,19 +262,19 @@ def test_of_two_classes_it_is_logistic_regression():
 def test_weights_repeat_rows(data):
     z, y = (part[:80] for part in data)
     weight = np.random.default_rng(0).integers(0, 4, 80)
-    weighted = OrdinalScaling("proba", form="cumulative", floor="prior").fit(z, y, weight)
-    repeated = OrdinalScaling("proba", form="cumulative", floor="prior").fit(
+    weighted = OrdinalScaling("proba", form="cumulative", mixing="prior").fit(z, y, weight)
+    repeated = OrdinalScaling("proba", form="cumulative", mixing="prior").fit(
         np.repeat(z, weight, 0), y.repeat(weight, 0)
     )
     # searches end where the slope is 1e-7
     assert_allclose(weighted.predict_proba(z), repeated.predict_proba(z), atol=1e-6)
 
 
-@pytest.mark.parametrize("floor", [None, "uniform"])
-def test_grades_in_reversed_order_have_the_opposite_shift(data, floor):
+@pytest.mark.parametrize("mixing", [None, "uniform"])
+def test_grades_in_reversed_order_have_the_opposite_shift(data, mixing):
     z, y = data
-    found = OrdinalScaling("proba", form="cumulative", floor=floor).fit(z, y)
-    turned = OrdinalScaling("proba", form="cumulative", floor=floor).fit(z[:, ::-1], y[:, ::-1])
+    found = OrdinalScaling("proba", form="cumulative", mixing=mixing).fit(z, y)
+    turned = OrdinalScaling("proba", form="cumulative", mixing=mixing).fit(z[:, ::-1], y[:, ::-1])
     assert turned.scale_ == pytest.approx(found.scale_, abs=1e-6)
     assert turned.intercept_ == pytest.approx(-found.intercept_, abs=1e-6)
     assert_allclose(turned.predict_proba(z[:, ::-1]), found.predict_proba(z)[:, ::-1], atol=1e-6)

@@ -28,14 +28,14 @@ NAMES = ["b", "c", "a"]
 C3 = [[0, 1, 2], [5, 0, 1], [20, 3, 0]]
 SCALINGS = {
     "temperature": TemperatureScaling("proba"),
-    "temperature, mixed": TemperatureScaling("proba", floor="uniform"),
+    "temperature, mixed": TemperatureScaling("proba", mixing="uniform"),
     "bias-corrected": BiasCorrectedTemperatureScaling("proba"),
-    "bias-corrected, mixed": BiasCorrectedTemperatureScaling("proba", floor="prior"),
+    "bias-corrected, mixed": BiasCorrectedTemperatureScaling("proba", mixing="prior"),
     "vector": VectorScaling("proba"),
     "matrix": MatrixScaling("proba"),
-    "matrix, mixed": MatrixScaling("proba", floor="uniform"),
+    "matrix, mixed": MatrixScaling("proba", mixing="uniform"),
     "classwise": OrdinalScaling("proba"),
-    "cumulative, mixed": OrdinalScaling("proba", form="cumulative", floor="uniform"),
+    "cumulative, mixed": OrdinalScaling("proba", form="cumulative", mixing="uniform"),
     "stacked": StackedCalibration("proba", inner_cv=2),
     "decision": DecisionCalibration("proba", C3, inner_cv=2, safeguard=None),
 }
@@ -207,7 +207,7 @@ def test_in_a_search(data, members):
     assert scores.shape == (3,)
     assert (-scores > 0).all()
     search = GridSearchCV(
-        model, {"floor": [None, "uniform"]}, scoring="neg_expected_squared_loss", cv=3
+        model, {"mixing": [None, "uniform"]}, scoring="neg_expected_squared_loss", cv=3
     ).fit(Ensemble(members), data.counts)
     z = search.predict_proba(Ensemble(members))
     assert expected_squared_loss(data.counts, z) > 0

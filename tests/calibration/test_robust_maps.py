@@ -1,4 +1,4 @@
-"""Maps that cannot hurt: floors, shrinkage by evidence, and what calibration rows are warned of.
+"""Maps that cannot hurt: mixings, shrinkage by evidence, and what calibration rows are warned of.
 
 Fits of one strength are private: their evidence has no public door.
 """
@@ -43,9 +43,9 @@ from sklearn_lhcal.label_histogram import KnownProbabilities
 from sklearn_lhcal.metrics import label_log_loss
 
 FLOORED = [
-    TemperatureScaling("proba", floor="uniform"),
-    BiasCorrectedTemperatureScaling("proba", floor="uniform"),
-    VectorScaling("proba", floor="uniform"),
+    TemperatureScaling("proba", mixing="uniform"),
+    BiasCorrectedTemperatureScaling("proba", mixing="uniform"),
+    VectorScaling("proba", mixing="uniform"),
 ]
 SHRUNK = [
     BiasCorrectedTemperatureScaling("proba"),
@@ -79,13 +79,13 @@ def mixed(n, e, seed=0):
     return softmax(u, axis=1), rng.multinomial(2, z)
 
 
-# ------------------------------------------------------------------------------------ floors
+# ------------------------------------------------------------------------------------ mixings
 
 
 @pytest.mark.parametrize(
-    "calibrator", [*FLOORED, MatrixScaling("proba", floor="uniform")], ids=name
+    "calibrator", [*FLOORED, MatrixScaling("proba", mixing="uniform")], ids=name
 )
-def test_with_a_floor_no_clip_matters(calibrator, digits):
+def test_with_mixing_no_clip_matters(calibrator, digits):
     z, counts = digits
     losses = []
     for clip in (1e-12, 1e-9, 1e-6, 1e-3):
@@ -97,7 +97,7 @@ def test_with_a_floor_no_clip_matters(calibrator, digits):
 
 
 @pytest.mark.parametrize("of", [np.asarray, lambda z: Ensemble(z[None])], ids=["point", "one"])
-def test_with_a_floor_small_probabilities_are_those_of_logits(of):
+def test_with_mixing_small_probabilities_are_those_of_logits(of):
     """Probabilities down to 1e-87 are no zeros; float64 holds them to 16 digits."""
     rng = np.random.default_rng(0)
     u = log_softmax(30 * rng.normal(size=(300, 3)), axis=1)
@@ -105,47 +105,47 @@ def test_with_a_floor_small_probabilities_are_those_of_logits(of):
     counts = rng.multinomial(2, 0.9 * softmax(u / 20, axis=1) + 0.1 / 3)
     z = np.exp(u)
     assert (z < 1e-20).mean() > 0.1
-    logits = TemperatureScaling("logits", floor="uniform").fit(u, counts)
-    proba = TemperatureScaling("proba", floor="uniform").fit(of(z), counts)
+    logits = TemperatureScaling("logits", mixing="uniform").fit(u, counts)
+    proba = TemperatureScaling("proba", mixing="uniform").fit(of(z), counts)
     assert proba.temperature_ == pytest.approx(logits.temperature_, rel=1e-5)
     assert_allclose(proba.predict_proba(of(z)), logits.predict_proba(u), atol=1e-6)
 
 
-def test_without_a_floor_clips_matter_and_a_warning_names_the_remedy(digits):
+def test_without_mixing_clips_matter_and_a_warning_names_the_remedy(digits):
     z, counts = digits
-    plain = TemperatureScaling("proba", floor=None)
-    with pytest.warns(UserWarning, match=r'gives no probability.*floor="uniform"'):
+    plain = TemperatureScaling("proba", mixing=None)
+    with pytest.warns(UserWarning, match=r'gives no probability.*mixing="uniform"'):
         plain.fit(z[:200], counts[:200])
-    floored = TemperatureScaling("proba", floor="uniform")
+    with_mixing = TemperatureScaling("proba", mixing="uniform")
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        floored.fit(z[:200], counts[:200])
-    losses = [label_log_loss(counts[200:], m.predict_proba(z[200:])) for m in (plain, floored)]
+        with_mixing.fit(z[:200], counts[:200])
+    losses = [label_log_loss(counts[200:], m.predict_proba(z[200:])) for m in (plain, with_mixing)]
     assert losses[1] < 0.9 * losses[0]
-    with pytest.warns(UserWarning, match=r'gives no probability.*floor="uniform"'):
-        MatrixScaling("proba", floor=None).fit(z[:200], counts[:200])
+    with pytest.warns(UserWarning, match=r'gives no probability.*mixing="uniform"'):
+        MatrixScaling("proba", mixing=None).fit(z[:200], counts[:200])
     # The remedy works.
-    MatrixScaling("proba", floor="uniform").fit(z[:200], counts[:200])
+    MatrixScaling("proba", mixing="uniform").fit(z[:200], counts[:200])
 
 
-@pytest.mark.parametrize("floor", ["uniform", "prior"])
+@pytest.mark.parametrize("mixing", ["uniform", "prior"])
 @pytest.mark.parametrize(
     "options", [{}, {"shrinkage": 1.0}, {"bias_penalty": 0.1, "off_diagonal_penalty": 1.0}], ids=str
 )
-def test_a_matrix_with_a_floor_is_around_biases_with_that_floor(floor, options, digits):
+def test_a_matrix_with_mixing_is_around_biases_with_that_floor(mixing, options, digits):
     """It mixes logarithms, which must not come from zeros."""
     z, counts = digits
-    model = MatrixScaling("proba", floor=floor, **options).fit(z[:200], counts[:200])
-    inner = BiasCorrectedTemperatureScaling("proba", floor=floor)
-    chain = MatrixScaling(inner, floor=None, **options).fit(z[:200], counts[:200])
+    model = MatrixScaling("proba", mixing=mixing, **options).fit(z[:200], counts[:200])
+    inner = BiasCorrectedTemperatureScaling("proba", mixing=mixing)
+    chain = MatrixScaling(inner, mixing=None, **options).fit(z[:200], counts[:200])
     # searches end where the slope is 1e-7, from probabilities that differ in their last bit
     assert_allclose(model.predict_proba(z), chain.predict_proba(z), atol=1e-6)
     assert_allclose(model.coef_, chain.coef_, atol=1e-5)
-    assert model.floor_weight_ == pytest.approx(chain.estimator_.floor_weight_, rel=1e-9)
-    assert_array_equal(model.floor_, chain.estimator_.floor_)
+    assert model.mixing_weight_ == pytest.approx(chain.estimator_.mixing_weight_, rel=1e-9)
+    assert_array_equal(model.mixing_proba_, chain.estimator_.mixing_proba_)
 
 
-def test_floor_and_temperature_are_scipys_optimum():
+def test_mixing_and_temperature_are_scipys_optimum():
     """The log loss with the priors, one row's worth of ½ (log T)² and of −.1 (log e + log(1−e))."""
     z, counts = mixed(300, 0.1)
     u = np.log(z)
@@ -157,16 +157,16 @@ def test_floor_and_temperature_are_scipys_optimum():
         return -(counts * np.log(p)).sum() / counts.sum() + prior / 300
 
     best = minimize(loss, [0.0, -3.0], tol=1e-10)
-    model = TemperatureScaling("proba", floor="uniform").fit(z, counts)
-    e = model.floor_weight_
+    model = TemperatureScaling("proba", mixing="uniform").fit(z, counts)
+    e = model.mixing_weight_
     found = [-np.log(model.temperature_), np.log(e / (1 - e))]
     assert loss(found) <= best.fun + 1e-12
     assert_allclose(found, best.x, atol=1e-4)
-    assert_array_equal(model.floor_, np.full(3, 1 / 3))
+    assert_array_equal(model.mixing_proba_, np.full(3, 1 / 3))
 
 
 @pytest.mark.parametrize("seed", [53, 1012, 2334, 2755, 2851, 4758])
-def test_no_floor_and_temperature_of_a_grid_are_better(seed):
+def test_no_mixing_and_temperature_of_a_grid_are_better(seed):
     """The loss has several valleys; where the search begins decides which is found."""
     rng = np.random.default_rng(seed)
     K = int(rng.integers(2, 12))
@@ -176,7 +176,7 @@ def test_no_floor_and_temperature_of_a_grid_are_better(seed):
     u = scale * rng.normal(size=(n, K))
     p = (1 - e) * softmax(u, axis=1) + e / K
     k = (p.cumsum(axis=1) > rng.random(n)[:, None]).argmax(axis=1)
-    found = TemperatureScaling("logits", floor="uniform").fit(u, np.eye(K, dtype=int)[k])
+    found = TemperatureScaling("logits", mixing="uniform").fit(u, np.eye(K, dtype=int)[k])
 
     def loss(T, e):
         z = (1 - e) * softmax(u / T, axis=1)[np.arange(n), k] + e / K
@@ -185,12 +185,12 @@ def test_no_floor_and_temperature_of_a_grid_are_better(seed):
 
     grid = [loss(T, e) for T in np.geomspace(0.1, 10, 30) for e in expit(np.linspace(-20, 2, 40))]
     # nats of all samples: the search leaves none
-    assert loss(found.temperature_, found.floor_weight_) <= min(grid) + 1e-6
+    assert loss(found.temperature_, found.mixing_weight_) <= min(grid) + 1e-6
 
 
 @pytest.mark.parametrize("seed", range(4))
 def test_large_biases_are_not_lost_to_the_floor(seed):
-    """Without biases all would be due to the floor, from where no slope leads back."""
+    """Without biases all would be due to the mixing, from where no slope leads back."""
     rng = np.random.default_rng(seed)
     shift = np.array([16.0, 0.0, -16.0])
     u = 2 * rng.normal(size=(300, 3))
@@ -204,8 +204,10 @@ def test_large_biases_are_not_lost_to_the_floor(seed):
         return prior - (counts * np.log(z)).sum()
 
     best = minimize(objective, [0.0, *shift, -4.0], method="BFGS")
-    model = BiasCorrectedTemperatureScaling("logits", floor="uniform", shrinkage=1.0).fit(u, counts)
-    T, e = model.temperature_, model.floor_weight_
+    model = BiasCorrectedTemperatureScaling("logits", mixing="uniform", shrinkage=1.0).fit(
+        u, counts
+    )
+    T, e = model.temperature_, model.mixing_weight_
     found = np.array([-np.log(T), *model.bias_ / T, logit(e)])
     assert objective(found) <= best.fun + 1e-6
     assert e < 0.02
@@ -221,8 +223,8 @@ def test_attributes_mean_what_they_say(calibrator):
         v = (np.log(z) + model.bias_) / model.temperature_
     else:
         v = np.log(z) / model.temperature_
-    e = model.floor_weight_
-    expected = (1 - e) * softmax(v, axis=1) + e * model.floor_
+    e = model.mixing_weight_
+    expected = (1 - e) * softmax(v, axis=1) + e * model.mixing_proba_
     assert_allclose(model.predict_proba(z), expected, atol=1e-12)
 
 
@@ -231,8 +233,8 @@ def test_the_truth_is_recovered():
     found = []
     for seed in range(10):
         z, counts = mixed(1000, 0.1, seed)
-        model = TemperatureScaling("proba", floor="uniform").fit(z, counts)
-        found.append([np.log(model.temperature_ / 2), model.floor_weight_ - 0.1])
+        model = TemperatureScaling("proba", mixing="uniform").fit(z, counts)
+        found.append([np.log(model.temperature_ / 2), model.mixing_weight_ - 0.1])
     found = np.array(found)
     error = found.std(axis=0, ddof=1) / np.sqrt(10)
     assert (np.abs(found.mean(axis=0)) < 4 * error).all()
@@ -242,23 +244,23 @@ def test_shapes_of_the_floor(digits):
     z, counts = digits
     w = np.linspace(0, 2, 200)
     uniform, prior = (
-        VectorScaling("proba", floor=shape).fit(z[:200], counts[:200], sample_weight=w)
+        VectorScaling("proba", mixing=shape).fit(z[:200], counts[:200], sample_weight=w)
         for shape in ("uniform", "prior")
     )
-    assert_array_equal(uniform.floor_, np.full(10, 0.1))
+    assert_array_equal(uniform.mixing_proba_, np.full(10, 0.1))
     shares = w @ counts[:200]
-    assert_allclose(prior.floor_, (shares + 0.1) / (shares.sum() + 1))
+    assert_allclose(prior.mixing_proba_, (shares + 0.1) / (shares.sum() + 1))
     for model in (uniform, prior):
-        least = model.floor_weight_ * model.floor_
+        least = model.mixing_weight_ * model.mixing_proba_
         assert (model.predict_proba(z) >= least * (1 - 1e-12)).all()
-    kept = TemperatureScaling("proba", floor="uniform").fit(z[:200], counts[:200])
+    kept = TemperatureScaling("proba", mixing="uniform").fit(z[:200], counts[:200])
     assert_array_equal(kept.predict_proba(z).argmax(axis=1), z.argmax(axis=1))
-    with pytest.raises(ValueError, match=r'floor must be "auto", "uniform", "prior" or None, got'):
-        TemperatureScaling("proba", floor=0.1).fit(z, counts)
+    with pytest.raises(ValueError, match=r'mixing must be "auto", "uniform", "prior" or None, got'):
+        TemperatureScaling("proba", mixing=0.1).fit(z, counts)
 
 
 @pytest.mark.parametrize(
-    "calibrator", [*FLOORED, MatrixScaling("proba", floor="uniform")], ids=name
+    "calibrator", [*FLOORED, MatrixScaling("proba", mixing="uniform")], ids=name
 )
 def test_weights_are_repetition_and_known_probabilities_many_labels(calibrator):
     z, counts = mixed(200, 0.2)
@@ -275,7 +277,7 @@ def test_weights_are_repetition_and_known_probabilities_many_labels(calibrator):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("calibrator", FLOORED, ids=name)
-def test_around_an_ensemble_the_floor_is_mixed_into_the_mean(calibrator):
+def test_around_an_ensemble_the_weight_is_mixed_into_the_mean(calibrator):
     """A class to which no member gives a probability tells members apart by their weights alone."""
     X, y = load_digits(return_X_y=True)
     forest = FrozenEstimator(RandomForestClassifier(6, random_state=0).fit(X[:200], y[:200]))
@@ -286,7 +288,7 @@ def test_around_an_ensemble_the_floor_is_mixed_into_the_mean(calibrator):
     bare = clone(calibrator).fit(forest.predict_proba(X[200:600]), y[200:600])
     expected = bare.predict_proba(forest.predict_proba(X[600:900]))
     assert_allclose(dist.mean(), expected, atol=1e-12)
-    assert (dist.mean() >= model.floor_weight_ / 10 * (1 - 1e-9)).all()
+    assert (dist.mean() >= model.mixing_weight_ / 10 * (1 - 1e-9)).all()
     z = before.mean()
     assert (z == 0).any()
     joint = before.weights[..., None] * before.proba
@@ -303,7 +305,7 @@ def test_around_an_ensemble_the_floor_is_mixed_into_the_mean(calibrator):
 
 
 def test_alpha_calibration_on_top_of_a_floor(data):
-    inner = TemperatureScaling("proba", floor="prior")
+    inner = TemperatureScaling("proba", mixing="prior")
     chain = AlphaCalibration(inner).fit(data.prediction, data.counts)
     alone = clone(inner).fit(data.prediction, data.counts)
     assert_allclose(
@@ -311,12 +313,12 @@ def test_alpha_calibration_on_top_of_a_floor(data):
     )
 
 
-def test_a_floor_in_log_space():
+def test_mixing_in_log_space():
     """Logits far beyond the range of exponentials."""
     rng = np.random.default_rng(0)
     u = rng.normal(size=(300, 4)) * 2000
     counts = rng.multinomial(1, 0.9 * np.eye(4)[u.argmax(axis=1)] + 0.025)
-    model = TemperatureScaling("logits", floor="uniform").fit(u, counts)
+    model = TemperatureScaling("logits", mixing="uniform").fit(u, counts)
     z = model.predict_proba(u)
     assert np.isfinite(np.log(z)).all()
     assert_allclose(z.sum(axis=1), 1)
@@ -383,16 +385,16 @@ def test_few_rows_give_the_temperature_and_many_the_optimum():
     assert np.abs(few.intercept_).max() < 0.3
 
 
-@pytest.mark.parametrize("floor", [None, "uniform"])
+@pytest.mark.parametrize("mixing", [None, "uniform"])
 @pytest.mark.parametrize("calibrator", SHRUNK, ids=name)
-def test_strong_shrinkage_is_the_temperature(calibrator, floor, data):
-    """Of a matrix with a floor that around the biases which it is around."""
-    T = TemperatureScaling("proba", floor=floor)
-    if floor is not None and isinstance(calibrator, MatrixScaling):
-        T = TemperatureScaling(BiasCorrectedTemperatureScaling("proba", floor=floor), floor=None)
+def test_strong_shrinkage_is_the_temperature(calibrator, mixing, data):
+    """Of a matrix with mixing that around the biases which it is around."""
+    T = TemperatureScaling("proba", mixing=mixing)
+    if mixing is not None and isinstance(calibrator, MatrixScaling):
+        T = TemperatureScaling(BiasCorrectedTemperatureScaling("proba", mixing=mixing), mixing=None)
     z, expected = (
         one.fit(data.prediction, data.counts).predict_proba(data.prediction)
-        for one in (clone(calibrator).set_params(shrinkage=1e9, floor=floor), T)
+        for one in (clone(calibrator).set_params(shrinkage=1e9, mixing=mixing), T)
     )
     assert_allclose(z, expected, atol=1e-6)
 
@@ -413,16 +415,16 @@ def test_scales_are_shrunk_to_a_temperature_beside_biases():
     assert np.abs(scales * beside - 1).max() < 0.1
 
 
-@pytest.mark.parametrize("floor", [None, "uniform"])
+@pytest.mark.parametrize("mixing", [None, "uniform"])
 @pytest.mark.parametrize("kind", [BiasCorrectedTemperatureScaling, VectorScaling])
-def test_biases_of_orders_of_magnitude_are_found(kind, floor):
+def test_biases_of_orders_of_magnitude_are_found(kind, mixing):
     """A fit of five parameters without a prior loses 5/(2n) on average, a temperature .8."""
     n, losses = 400, []
     for seed in range(10):
         rng = np.random.default_rng(seed)
         u = 3 * rng.normal(size=(n, 3))
         q = softmax(u / 1.5 + [4.0, 0.0, -4.0], axis=1)
-        z = kind("logits", floor=floor).fit(u, rng.multinomial(1, q)).predict_proba(u)
+        z = kind("logits", mixing=mixing).fit(u, rng.multinomial(1, q)).predict_proba(u)
         losses.append(rel_entr(q, z).sum(axis=1).mean())
     assert np.mean(losses) < 5 / (2 * n)
 
@@ -437,7 +439,7 @@ def test_rows_in_any_order_give_the_same_map(calibrator, data):
 
 @pytest.mark.parametrize("calibrator", SHRUNK, ids=name)
 def test_shrunk_maps_around_ensembles(calibrator):
-    """Forests give some labels no probability, so with a floor by default."""
+    """Forests give some labels no probability, so with mixing by default."""
     X, y = load_digits(return_X_y=True)
     forest = RandomForestClassifier(6, min_samples_leaf=5, random_state=0).fit(X[:300], y[:300])
     counts = np.eye(10, dtype=int)[y]
@@ -445,7 +447,7 @@ def test_shrunk_maps_around_ensembles(calibrator):
         model.set_params(estimator=FrozenEstimator(forest)).fit(X[300:600], y[300:600])
         for model in (TemperatureScaling(), clone(calibrator))
     )
-    assert T.floor_weight_ > 0
+    assert T.mixing_weight_ > 0
     losses = [label_log_loss(counts[600:], m.predict_proba(X[600:])) for m in (T, ours)]
     assert losses[1] < 1.02 * losses[0]
 
@@ -514,13 +516,13 @@ def test_the_evidence_is_that_of_torchs_hessian(family):
     assert found.log_evidence == pytest.approx(expected.item(), abs=atol)
 
 
-@pytest.mark.parametrize("floor", [None, np.full(3, 1 / 3)], ids=["", "floor"])
+@pytest.mark.parametrize("mixing", [None, np.full(3, 1 / 3)], ids=["", "mixing"])
 @pytest.mark.parametrize("family", [BiasCorrectedMap(3), VectorMap(3), MatrixMap(3)], ids=name)
-def test_the_temperature_alone_is_the_limit_of_strengths(family, floor):
+def test_the_temperature_alone_is_the_limit_of_strengths(family, mixing):
     z, counts = mixed(60, 0.1)
     rows = CalibrationRows(np.log(z), counts=counts.astype(float), weight=np.ones(len(z)))
-    temperature = search.fit_temperature(rows, floor)
-    loss = LogLoss(family, rows, floor)
+    temperature = search.fit_temperature(rows, mixing)
+    loss = LogLoss(family, rows, mixing)
     prior = search.shrunk(loss, temperature, 1e-6, 1e-6)
     start = search._embedded(family, temperature)
     alone = search._temperature_alone(loss, prior, start)

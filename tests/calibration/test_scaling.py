@@ -73,15 +73,15 @@ def rows_of(u, counts):
     return CalibrationRows(u, counts=np.asarray(counts, dtype=float), weight=weight)
 
 
-@pytest.fixture(params=["", "floor"])
+@pytest.fixture(params=["", "mixing"])
 def loss_at(request, data, logits):
-    """A function of a family: its loss, and a point; with a floor η is the last entry."""
+    """A function of a family: its loss, and a point; with mixing η is the last entry."""
     rows = rows_of(logits, data.counts)
-    floor = np.array([0.2, 0.3, 0.5]) if request.param else None
+    mixing = np.array([0.2, 0.3, 0.5]) if request.param else None
 
     def make(family):
         x = family.start() + np.random.default_rng(2).normal(size=len(family.start())) / 3
-        return LogLoss(family, rows, floor), x if floor is None else np.append(x, -1.3)
+        return LogLoss(family, rows, mixing), x if mixing is None else np.append(x, -1.3)
 
     return make
 
@@ -102,7 +102,7 @@ def test_gradients_are_finite_differences(family, loss_at):
 
 @pytest.mark.parametrize("family", FAMILIES, ids=name)
 def test_the_loss_is_that_of_scipy(family, loss_at):
-    """The mixture with the floor, written out."""
+    """The mixture with the mixing, written out."""
     loss, x = loss_at(family)
     of_map, eta = loss.split(x)
     rows = loss.rows
@@ -118,7 +118,7 @@ def test_the_loss_is_that_of_scipy(family, loss_at):
 
 
 @pytest.mark.parametrize("family", [VectorMap(3), MatrixMap(3)], ids=name)
-def test_the_information_without_a_floor_is_the_hessian(family, data, logits):
+def test_the_information_without_mixing_is_the_hessian(family, data, logits):
     loss = LogLoss(family, rows_of(logits, data.counts), None)
     x = family.start() + np.random.default_rng(2).normal(size=len(family.start())) / 3
     H = differences(lambda x: loss(x)[1], x)
@@ -350,15 +350,15 @@ def test_log_odds_of_calibrated_logits_are_the_logits():
     assert_allclose(model.decision_function([[0.0, 1000.0], [7e4, 0.0]]), [1e3, -7e4], rtol=1e-6)
 
 
-def test_logarithms_of_a_floor_and_of_a_stack(data, logits):
+def test_logarithms_of_mixing_and_of_a_stack(data, logits):
     """log e π is the least; the stack has the mixture of the scalings."""
-    model = TemperatureScaling("logits", floor="prior").fit(logits, data.counts)
-    least = np.log(model.floor_weight_ * model.floor_)
+    model = TemperatureScaling("logits", mixing="prior").fit(logits, data.counts)
+    least = np.log(model.mixing_weight_ * model.mixing_proba_)
     found = model.predict_log_proba(FAR)
     assert_allclose(found[1, 2], least[2], rtol=1e-12)
     assert (found >= least - 1e-12).all()
     assert (found <= 0).all()
-    stack = StackedCalibration("logits", floor=None, inner_cv=2).fit(logits, data.counts)
+    stack = StackedCalibration("logits", mixing=None, inner_cv=2).fit(logits, data.counts)
     u = log_softmax(FAR, axis=1)
     parts = stack.parameters_
     W, b = (parts["matrix"][of] for of in ("coef_", "intercept_"))

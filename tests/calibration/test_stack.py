@@ -63,11 +63,11 @@ class MatrixAboutTemperature(MatrixScaling):
 
 PARTS = {
     "temperature": TemperatureScaling,
-    "frequencies": lambda estimator, floor: Frequencies(),
+    "frequencies": lambda estimator, mixing: Frequencies(),
     "bias_corrected": BiasCorrectedTemperatureScaling,
     "vector": VectorScaling,
-    "matrix": lambda estimator, floor: MatrixAboutTemperature(
-        TemperatureScaling(estimator, floor=floor), floor=None
+    "matrix": lambda estimator, mixing: MatrixAboutTemperature(
+        TemperatureScaling(estimator, mixing=mixing), mixing=None
     ),
 }
 
@@ -94,24 +94,24 @@ def shifted(n, bias, seed=0):
     return u, np.array([rng.multinomial(1, q) for q in Q])
 
 
-@pytest.mark.parametrize("floor", ["uniform", "prior", None])
-def test_it_is_the_mixture_of_the_public_maps(data, floor):
+@pytest.mark.parametrize("mixing", ["uniform", "prior", None])
+def test_it_is_the_mixture_of_the_public_maps(data, mixing):
     """But for its temperature, which is between that of the public class and 1, and its matrix."""
-    stack = StackedCalibration("proba", floor=floor).fit(data.prediction, data.counts)
+    stack = StackedCalibration("proba", mixing=mixing).fit(data.prediction, data.counts)
     z = 0
     for w, (name, part) in zip(stack.weights_, PARTS.items(), strict=True):
-        alone = part("proba", floor=floor).fit(data.prediction, data.counts)
+        alone = part("proba", mixing=mixing).fit(data.prediction, data.counts)
         found = stack.parameters_[name]
         if name == "temperature":
             assert 1 < found["temperature_"] < alone.temperature_
             alone._fitted_map = alone._fitted_map._replace(x=-np.log([found["temperature_"]]))
-            found = {"floor_weight_": found["floor_weight_"]} if floor else {}
+            found = {"mixing_weight_": found["mixing_weight_"]} if mixing else {}
         z = z + w * alone.predict_proba(data.prediction)
         for attribute, value in found.items():
-            is_floor = attribute.startswith("floor")
+            is_mixing = attribute.startswith("mixing")
             # all mixing of the matrix is in the temperature that it is around
-            own = alone.estimator_ if is_floor and name == "matrix" else alone
-            if name != "frequencies" or not is_floor:
+            own = alone.estimator_ if is_mixing and name == "matrix" else alone
+            if name != "frequencies" or not is_mixing:
                 assert_allclose(value, vars(own)[attribute], atol=1e-10)
     assert_allclose(stack.predict_proba(data.prediction), z, atol=1e-12)
     assert stack.weights_.sum() == pytest.approx(1)
@@ -129,7 +129,7 @@ def test_its_temperature_is_shrunk_towards_1():
         u = np.log(p) / alone
         h = ((q * u**2).sum(axis=1) - (q * u).sum(axis=1) ** 2).sum()
         expected = max(1 - 1 / (h * np.log(alone) ** 2), 0) * np.log(alone)
-        stack = StackedCalibration("proba", floor=None).fit(p, y)
+        stack = StackedCalibration("proba", mixing=None).fit(p, y)
         found = np.log(stack.parameters_["temperature"]["temperature_"])
         assert_allclose(found, expected, atol=1e-6)
         assert (found == 0) == (T == 1)
@@ -141,7 +141,7 @@ def test_known_probabilities_hardly_shrink_the_temperature():
     p = Q**1.4 / (Q**1.4).sum(axis=1, keepdims=True)
     y = KnownProbabilities(Q)
     alone = TemperatureScaling("proba").fit(p, y).temperature_
-    stack = StackedCalibration("proba", floor=None).fit(p, y)
+    stack = StackedCalibration("proba", mixing=None).fit(p, y)
     assert_allclose(stack.parameters_["temperature"]["temperature_"], alone, rtol=2e-3)
 
 
@@ -152,7 +152,7 @@ def test_the_temperature_is_preferred_unless_another_map_is_better():
     stack = StackedCalibration("logits").fit(u, y)
     assert stack.weights_[0] < 0.05
     test, labels = shifted(20_000, [1.5, 0, -1.5], seed=1)
-    temperature = TemperatureScaling("logits", floor="uniform").fit(u, y)
+    temperature = TemperatureScaling("logits", mixing="uniform").fit(u, y)
     loss = [label_log_loss(labels, m.predict_proba(test)) for m in (stack, temperature)]
     assert loss[0] < 0.95 * loss[1]
 
@@ -207,11 +207,11 @@ def test_predictions_that_say_nothing_become_the_class_frequencies():
     assert risks[model] < 1.02 * best < 0.9 * risks[plain]
 
 
-@pytest.mark.parametrize("floor", ["uniform", None])
-def test_an_ensemble_of_equal_members_is_one_model(data, floor):
-    one = StackedCalibration("proba", floor=floor).fit(data.prediction, data.counts)
+@pytest.mark.parametrize("mixing", ["uniform", None])
+def test_an_ensemble_of_equal_members_is_one_model(data, mixing):
+    one = StackedCalibration("proba", mixing=mixing).fit(data.prediction, data.counts)
     members = FrozenEstimator(Members().fit(data.prediction))
-    two = StackedCalibration(members, floor=floor).fit(data.prediction, data.counts)
+    two = StackedCalibration(members, mixing=mixing).fit(data.prediction, data.counts)
     assert_allclose(two.weights_, one.weights_, atol=1e-12)
     z = two.predict_proba(data.prediction)
     assert_allclose(z, one.predict_proba(data.prediction), atol=1e-12)
@@ -226,7 +226,7 @@ def test_a_forest_with_members(data):
     model = StackedCalibration(forest, cv=2).fit(X, y)
     z = model.predict_proba(X)
     assert_allclose(predict_dist(model, X).mean(), z, atol=1e-12)
-    assert z.min() >= model.floor_weight_ * model.floor_.min() * (1 - 1e-9)
+    assert z.min() >= model.mixing_weight_ * model.mixing_proba_.min() * (1 - 1e-9)
     assert (z.argmax(axis=1) == y).mean() > 0.9
 
 
@@ -311,7 +311,7 @@ def test_folds_are_alike_whichever_the_order():
     """Sorted by class and probability, where folds of neighbours are another problem each."""
     u, y = shifted(400, [1.0, 0, 0])
     order = np.lexsort([u[:, 0], y.argmax(axis=1)])
-    model = DecisionCalibration("logits", COSTS, scaling="temperature", floor=None)
+    model = DecisionCalibration("logits", COSTS, scaling="temperature", mixing=None)
     risks = [clone(model).fit(u[o], y[o]).cv_results_["mean_risk"] for o in (order, slice(None))]
     assert_allclose(*risks, atol=1e-12)
 

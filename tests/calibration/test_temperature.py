@@ -208,7 +208,7 @@ def test_temperature_around_one_hot_members_is_the_global_optimum(data):
     forest = RandomForestClassifier(30, random_state=0).fit(
         data.X[:100], data.counts[:100].argmax(axis=1)
     )
-    calibrator = TemperatureScaling(FrozenEstimator(forest), floor=None)
+    calibrator = TemperatureScaling(FrozenEstimator(forest), mixing=None)
     with pytest.warns(UserWarning, match="labels to which the classifier gives no probability"):
         calibrator.fit(data.X[100:], data.counts[100:])
     z = np.maximum(forest.predict_proba(data.X[100:]), 1e-12)

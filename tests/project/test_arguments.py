@@ -107,7 +107,7 @@ def test_parameters_of_estimators():
     """Those of inner calibrators, too; before anything is fitted."""
     for model, match in (
         (AlphaCalibration(features="logits", fallback=1), "fallback must be a bool or None"),
-        (AlphaCalibration(TemperatureScaling(floor=3)), "floor must"),
+        (AlphaCalibration(TemperatureScaling(mixing=3)), "mixing must"),
         (TemperatureScaling(random_state="abc"), "random_state must"),
         (TemperatureScaling(LogisticRegression), "estimator must be a classifier, .*got <class"),
     ):

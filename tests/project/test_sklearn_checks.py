@@ -44,9 +44,9 @@ class Unchanged:
 # with options, or not made of a classifier alone
 LISTED = [
     TemperatureScaling(LogisticRegression(), cv="holdout", random_state=0),
-    BiasCorrectedTemperatureScaling(LogisticRegression(), floor="prior"),
-    TemperatureScaling(LogisticRegression(), floor="uniform"),
-    VectorScaling(LogisticRegression(), floor="uniform"),
+    BiasCorrectedTemperatureScaling(LogisticRegression(), mixing="prior"),
+    TemperatureScaling(LogisticRegression(), mixing="uniform"),
+    VectorScaling(LogisticRegression(), mixing="uniform"),
     AlphaCalibration(LogisticRegression(), likelihood="dirichlet_multinomial"),
     AlphaCalibration(),
     EpistemicCalibration(LogisticRegression(), uncertainty="entropy"),

@@ -173,7 +173,7 @@ def test_what_rounding_hides_is_no_warning(size):
 
 
 def test_lbfgs_says_where_there_is_no_minimum():
-    """A bent valley whose floor falls for ever."""
+    """A bent valley whose mixing falls for ever."""
 
     def function(x):
         b = x[1] - x[0] ** 2

@@ -90,7 +90,7 @@ class DecisionCalibration(Scaling):
         matrix; `decide` takes costs of each sample.
     scaling : {"stacked", "temperature", "bias_corrected", "vector"}, default="stacked"
         The calibration method.
-    floor : {"auto", "uniform", "prior", None}, default="auto"
+    mixing : {"auto", "uniform", "prior", None}, default="auto"
         As in `TemperatureScaling`. None: no uniform mixing. "auto": "uniform", but None with the
         grid of the paper.
     criterion : str or torch.nn.Module, default="auto"
@@ -154,7 +154,7 @@ class DecisionCalibration(Scaling):
         Costs in the order of `classes_`.
     decisions_ : ndarray of shape (n_decisions,)
         What `decide` returns: column numbers, or the names of a frame's columns.
-    temperature_, bias_, scale_, intercept_, floor_, floor_weight_, weights_, parameters_
+    temperature_, bias_, scale_, intercept_, mixing_proba_, mixing_weight_, weights_, parameters_
         Parameters of the method, as in the calibrator of its name. Of a stacked one,
         `temperature_` is that of its probabilities, 1 for NLL.
     classes_ : ndarray of shape (n_classes,)
@@ -173,8 +173,8 @@ class DecisionCalibration(Scaling):
     ------
     ValueError
         A cost matrix that does not fit the classes or leaves nothing to decide, an unknown scaling,
-        `floor` or criterion, an `inner_cv` below 2, a negative `safeguard`, a `grid` with keys that
-        the criterion does not use or values that are not lists of positive numbers, a
+        `mixing` or criterion, an `inner_cv` below 2, a negative `safeguard`, a `grid` with keys
+        that the criterion does not use or values that are not lists of positive numbers, a
         `bias_penalty` without vector scaling.
 
     References
@@ -200,7 +200,7 @@ class DecisionCalibration(Scaling):
         cost_matrix: ArrayLike | None = None,
         *,
         scaling: Literal["stacked", "temperature", "bias_corrected", "vector"] = "stacked",
-        floor: Literal["auto", "uniform", "prior"] | None = "auto",
+        mixing: Literal["auto", "uniform", "prior"] | None = "auto",
         criterion: Literal["auto", "nll", "ece", "direct", "margin"] | "nn.Module" = "auto",
         grid: Mapping[str, Sequence[float | None]] | Literal["paper"] | None = None,
         bias_penalty: float | None = None,
@@ -213,7 +213,7 @@ class DecisionCalibration(Scaling):
         super().__init__(estimator, cv=cv, random_state=random_state, verbose=verbose)
         self.cost_matrix = cost_matrix
         self.scaling = scaling
-        self.floor = floor
+        self.mixing = mixing
         self.criterion = criterion
         self.grid = grid
         self.bias_penalty = bias_penalty
@@ -280,17 +280,17 @@ class DecisionCalibration(Scaling):
     def _resolved(self) -> tuple[str | None, float | None]:
         """Uniform mixing and the safeguard, of which the method of the paper has none."""
         ours = self.grid != "paper"
-        floor, safeguard = self.floor, self.safeguard
-        if floor == "auto":
-            floor = "uniform" if ours else None
+        mixing, safeguard = self.mixing, self.safeguard
+        if mixing == "auto":
+            mixing = "uniform" if ours else None
         if safeguard == "auto":
             safeguard = 1.0 if ours else None
-        return floor, safeguard
+        return mixing, safeguard
 
     def _scaling(self) -> Scaling:
         """The scaling of that name, with the parameters of this calibrator."""
         options = {} if self.bias_penalty is None else {"bias_penalty": self.bias_penalty}
-        return SCALINGS[self.scaling](floor=self._resolved()[0], **options)
+        return SCALINGS[self.scaling](mixing=self._resolved()[0], **options)
 
     def _check(self, one_model):
         if self.bias_penalty is not None and self.scaling != "vector":
@@ -303,33 +303,33 @@ class DecisionCalibration(Scaling):
         check_grid(self.grid, self.criterion)
         self._scaling()._check(one_model)
 
-    def _fitted(self, rows, floor):
-        return self._scaling()._fitted(rows, floor)
+    def _fitted(self, rows, mixing):
+        return self._scaling()._fitted(rows, mixing)
 
     def _fit_map(self, rows):
         # what searches needs torch, which what decides does without
         from .losses import AUTO
         from .select import Search, select
 
-        floor, safeguard = self._resolved()
-        rows = rows_for_fit(rows, floor)
+        mixing, safeguard = self._resolved()
+        rows = rows_for_fit(rows, mixing)
         cost_matrix, decisions = self._costs(rows.classes)
         if relative(cost_matrix).max() == 0:
             raise ValueError("cost_matrix has equal costs for all decisions: nothing is to decide.")
         is_stack = self.scaling == STACKED
         if is_stack:
-            stack, folds = fit_stack(rows, floor, STACK_FOLDS, self.verbose)
+            stack, folds = fit_stack(rows, mixing, STACK_FOLDS, self.verbose)
             warn(rows, stack.maps, *self._remedies)
             # It has predicted out of fold already: its temperature is 1 and is not fitted.
             rows = predicted_out_of_fold(rows, folds)
             family = TemperatureMap(rows.n_classes)
             nll = FittedMap(family, family.start())
         else:
-            nll = self._fitted(rows, floor)
+            nll = self._fitted(rows, mixing)
             warn(rows, [nll], *self._remedies)
 
         def refit(part: CalibrationRows) -> FittedMap:
-            return nll if is_stack else self._fitted(part, floor)
+            return nll if is_stack else self._fitted(part, mixing)
 
         search = Search(
             rows=rows,

@@ -192,8 +192,8 @@ def probabilities(x: Tensor, maps: list[FittedMap], rows: RowTensors) -> Tensor:
     if maps[0].pi is None:
         return z
     e = torch.as_tensor(expit([one.eta for one in maps]))[:, None, None]
-    floors = torch.as_tensor(np.array([one.pi for one in maps]))[..., None]
-    return (1 - e) * z + e * floors
+    pi = torch.as_tensor(np.array([one.pi for one in maps]))[..., None]
+    return (1 - e) * z + e * pi
 
 
 def descended(

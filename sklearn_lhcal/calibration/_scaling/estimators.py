@@ -14,8 +14,8 @@ from .fit import (
     fit_penalised,
     fit_shrunk,
     fit_temperature,
-    floor_probabilities,
-    resolved_floor,
+    mixing_probabilities,
+    resolved_mixing,
     rows_for_fit,
     warn,
 )
@@ -32,24 +32,24 @@ from .ordinal import FORMS
 from .stack import Member, StackedMap, fit_stack
 
 # what is mixed in
-Floor = Literal["auto", "uniform", "prior"] | None
+Mixing = Literal["auto", "uniform", "prior"] | None
 
 
 class Scaling(_BaseCalibrator):
     """Mixing, warnings of calibration samples, predictions; a subclass fills `_fitted`."""
 
-    floor: str | None
+    mixing: str | None
     # What to do about zeros, and about a search that did not end.
-    _remedies = 'floor="uniform"', "calibrate on more samples"
+    _remedies = 'mixing="uniform"', "calibrate on more samples"
 
-    def _fitted(self, rows: CalibrationRows, floor: str | None) -> Member | StackedMap:
+    def _fitted(self, rows: CalibrationRows, mixing: str | None) -> Member | StackedMap:
         """What is fitted on samples of positive weight, with this mixing."""
         raise NotImplementedError
 
     def _fit_map(self, rows):
-        floor = resolved_floor(self.floor, rows)
-        rows = rows_for_fit(rows, floor)
-        fitted = self._fitted(rows, floor)
+        mixing = resolved_mixing(self.mixing, rows)
+        rows = rows_for_fit(rows, mixing)
+        fitted = self._fitted(rows, mixing)
         warn(rows, fitted.maps, *self._remedies)
         return {"_fitted_map": fitted, **fitted.attributes()}
 
@@ -64,24 +64,24 @@ class ShrunkScaling(Scaling):
     """One family of transforms, shrunk to the temperature."""
 
     _family: type[Family]
-    _remedies = 'floor="uniform"', "raise shrinkage, or calibrate on more samples"
+    _remedies = 'mixing="uniform"', "raise shrinkage, or calibrate on more samples"
 
     def __init__(
         self,
         estimator: Calibrated = None,
         *,
-        floor: Floor = "auto",
+        mixing: Mixing = "auto",
         shrinkage: float | None = None,
         cv: Cv = None,
         random_state: Seed = None,
         verbose: Verbose = 0,
     ) -> None:
         super().__init__(estimator, cv=cv, random_state=random_state, verbose=verbose)
-        self.floor = floor
+        self.mixing = mixing
         self.shrinkage = shrinkage
 
-    def _fitted(self, rows, floor):
-        pi = floor_probabilities(floor, rows)
+    def _fitted(self, rows, mixing):
+        pi = mixing_probabilities(mixing, rows)
         _, alone = self._families()
         return self._fitted_from(fit_temperature(rows, pi, alone), rows)
 
@@ -107,7 +107,7 @@ class PublishedScaling(ShrunkScaling):
     bias_penalty: float | None
     off_diagonal_penalty: float | None = None
     _family: type[VectorMap | MatrixMap]
-    _remedies = 'floor="uniform"', "raise shrinkage or the penalty, or calibrate on more samples"
+    _remedies = 'mixing="uniform"', "raise shrinkage or the penalty, or calibrate on more samples"
 
     def _check(self, one_model):
         super()._check(one_model)
@@ -151,7 +151,7 @@ class TemperatureScaling(Scaling):
         What to calibrate: any scikit-learn classifier (None: LogisticRegression), a skorch net, a
         FrozenEstimator (then all data goes to calibration), another calibrator, or ``"logits"`` /
         ``"proba"`` where X holds the outputs of a model that ran elsewhere.
-    floor : {"auto", "uniform", "prior", None}, default="auto"
+    mixing : {"auto", "uniform", "prior", None}, default="auto"
         Mixing with a fixed distribution π, so that no probability is 0: ``z = (1−e) softmax(u/T) +
         e π`` with a fitted e. π is uniform, or the shares of the classes among the labels. "auto":
         uniform where the classifier gives calibration samples probabilities of 0 (below 1e-12), as
@@ -169,9 +169,9 @@ class TemperatureScaling(Scaling):
     ----------
     temperature_ : float
         T; above 1 where the classifier was overconfident.
-    floor_weight_ : float
+    mixing_weight_ : float
         e, the weight of uniform mixing, where there is one.
-    floor_ : ndarray of shape (n_classes,)
+    mixing_proba_ : ndarray of shape (n_classes,)
         π, the distribution mixed in, where there is one.
     classes_ : ndarray of shape (n_classes,)
         Sorted class names.
@@ -207,16 +207,16 @@ class TemperatureScaling(Scaling):
         self,
         estimator: Calibrated = None,
         *,
-        floor: Floor = "auto",
+        mixing: Mixing = "auto",
         cv: Cv = None,
         random_state: Seed = None,
         verbose: Verbose = 0,
     ) -> None:
         super().__init__(estimator, cv=cv, random_state=random_state, verbose=verbose)
-        self.floor = floor
+        self.mixing = mixing
 
-    def _fitted(self, rows, floor):
-        return fit_temperature(rows, floor_probabilities(floor, rows))
+    def _fitted(self, rows, mixing):
+        return fit_temperature(rows, mixing_probabilities(mixing, rows))
 
 
 class BiasCorrectedTemperatureScaling(ShrunkScaling):
@@ -230,7 +230,7 @@ class BiasCorrectedTemperatureScaling(ShrunkScaling):
     ----------
     estimator : classifier, default=None
         As in `TemperatureScaling`.
-    floor : {"auto", "uniform", "prior", None}, default="auto"
+    mixing : {"auto", "uniform", "prior", None}, default="auto"
         As in `TemperatureScaling`.
     shrinkage : float or None, default=None
         λ of the penalty ``λ/20 Σ (b/T)²``, in nats for all samples. None: by evidence, as in
@@ -244,7 +244,7 @@ class BiasCorrectedTemperatureScaling(ShrunkScaling):
         The temperature T.
     bias_ : ndarray of shape (n_classes,)
         b, with mean 0: a constant for all classes changes nothing.
-    floor_weight_, floor_
+    mixing_weight_, mixing_proba_
         As in `TemperatureScaling`.
     classes_ : ndarray of shape (n_classes,)
         Sorted class names.
@@ -304,7 +304,7 @@ class OrdinalScaling(ShrunkScaling):
         As in `TemperatureScaling`.
     form : {"classwise", "cumulative"}, default="classwise"
         Which of the two.
-    floor : {"auto", "uniform", "prior", None}, default="auto"
+    mixing : {"auto", "uniform", "prior", None}, default="auto"
         As in `TemperatureScaling`.
     shrinkage : float or None, default=None
         λ of the penalty, λ/20 times the sum of squares off the line, or ``λ/20 b²``, in nats for
@@ -318,7 +318,7 @@ class OrdinalScaling(ShrunkScaling):
         a; below 1 where the classifier was overconfident.
     intercept_ : ndarray of shape (n_classes,), or float
         b_k, with mean 0; or the common b, above 0 where labels are lower than predicted.
-    floor_weight_, floor_
+    mixing_weight_, mixing_proba_
         As in `TemperatureScaling`.
     classes_ : ndarray of shape (n_classes,)
         Class names in their order.
@@ -333,7 +333,7 @@ class OrdinalScaling(ShrunkScaling):
     Raises
     ------
     ValueError
-        Three classes or more of text without an order, an unknown form or `floor`, a negative
+        Three classes or more of text without an order, an unknown form or `mixing`, a negative
         shrinkage.
 
     References
@@ -356,7 +356,7 @@ class OrdinalScaling(ShrunkScaling):
         estimator: Calibrated = None,
         *,
         form: Literal["classwise", "cumulative"] = "classwise",
-        floor: Floor = "auto",
+        mixing: Mixing = "auto",
         shrinkage: float | None = None,
         cv: Cv = None,
         random_state: Seed = None,
@@ -364,7 +364,7 @@ class OrdinalScaling(ShrunkScaling):
     ) -> None:
         super().__init__(
             estimator,
-            floor=floor,
+            mixing=mixing,
             shrinkage=shrinkage,
             cv=cv,
             random_state=random_state,
@@ -394,7 +394,7 @@ class VectorScaling(PublishedScaling):
     ----------
     estimator : classifier, default=None
         As in `TemperatureScaling`.
-    floor : {"auto", "uniform", "prior", None}, default="auto"
+    mixing : {"auto", "uniform", "prior", None}, default="auto"
         As in `TemperatureScaling`.
     shrinkage : float or None, default=None
         λ of the penalty ``λ/2 (Σ d² + Σ b²/10)``, in nats for all samples. None: by evidence. 0:
@@ -410,7 +410,7 @@ class VectorScaling(PublishedScaling):
         The factor v of each class.
     intercept_ : ndarray of shape (n_classes,)
         The shift b of each class.
-    floor_weight_, floor_
+    mixing_weight_, mixing_proba_
         As in `TemperatureScaling`.
     classes_ : ndarray of shape (n_classes,)
         Sorted class names.
@@ -441,7 +441,7 @@ class VectorScaling(PublishedScaling):
         self,
         estimator: Calibrated = None,
         *,
-        floor: Floor = "auto",
+        mixing: Mixing = "auto",
         shrinkage: float | None = None,
         bias_penalty: float | None = None,
         cv: Cv = None,
@@ -449,7 +449,7 @@ class VectorScaling(PublishedScaling):
         verbose: Verbose = 0,
     ) -> None:
         super().__init__(estimator, cv=cv, random_state=random_state, verbose=verbose)
-        self.floor = floor
+        self.mixing = mixing
         self.shrinkage = shrinkage
         self.bias_penalty = bias_penalty
 
@@ -465,7 +465,7 @@ class MatrixScaling(PublishedScaling):
     ----------
     estimator : classifier, default=None
         As in `TemperatureScaling`.
-    floor : {"auto", "uniform", "prior", None}, default="auto"
+    mixing : {"auto", "uniform", "prior", None}, default="auto"
         As in `TemperatureScaling`.
     shrinkage : float or None, default=None
         As in `VectorScaling`; the squares of D off the diagonal count K times.
@@ -481,7 +481,7 @@ class MatrixScaling(PublishedScaling):
         The matrix W.
     intercept_ : ndarray of shape (n_classes,)
         The shift b of each class.
-    floor_weight_, floor_
+    mixing_weight_, mixing_proba_
         As in `TemperatureScaling`.
     classes_ : ndarray of shape (n_classes,)
         Sorted class names.
@@ -513,7 +513,7 @@ class MatrixScaling(PublishedScaling):
         self,
         estimator: Calibrated = None,
         *,
-        floor: Floor = "auto",
+        mixing: Mixing = "auto",
         shrinkage: float | None = None,
         off_diagonal_penalty: float | None = None,
         bias_penalty: float | None = None,
@@ -522,16 +522,16 @@ class MatrixScaling(PublishedScaling):
         verbose: Verbose = 0,
     ) -> None:
         super().__init__(estimator, cv=cv, random_state=random_state, verbose=verbose)
-        self.floor = floor
+        self.mixing = mixing
         self.shrinkage = shrinkage
         self.off_diagonal_penalty = off_diagonal_penalty
         self.bias_penalty = bias_penalty
 
-    def _fitted(self, rows, floor):
-        if floor is None:
+    def _fitted(self, rows, mixing):
+        if mixing is None:
             return super()._fitted(rows, None)
         # a matrix mixes logarithms, which must not come from zeros
-        temperature = fit_temperature(rows, floor_probabilities(floor, rows))
+        temperature = fit_temperature(rows, mixing_probabilities(mixing, rows))
         first = fit_shrunk(BiasCorrectedMap(rows.n_classes), rows, temperature)
         after = replace(rows, log_proba=first.log_z(rows.log_proba))
         return ChainedMap(first, super()._fitted(after, None))
@@ -562,7 +562,7 @@ class StackedCalibration(Scaling):
     ----------
     estimator : classifier, default=None
         As in `TemperatureScaling`.
-    floor : {"auto", "uniform", "prior", None}, default="uniform"
+    mixing : {"auto", "uniform", "prior", None}, default="uniform"
         As in `TemperatureScaling`.
     inner_cv : int, default=5
         Number of folds for the weights, at least 2; no more than samples with one majority label.
@@ -579,9 +579,9 @@ class StackedCalibration(Scaling):
         "vector", "matrix", "ordinal". The frequencies are those of a vector scaling whose scales
         are 0: the intercepts are their logarithms, of counts with one sample more, spread over all
         classes.
-    floor_weight_ : float
+    mixing_weight_ : float
         Weight of the distribution mixed in, where there is one.
-    floor_ : ndarray of shape (n_classes,)
+    mixing_proba_ : ndarray of shape (n_classes,)
         π, the distribution mixed in, where there is one.
     classes_ : ndarray of shape (n_classes,)
         Sorted class names.
@@ -596,7 +596,7 @@ class StackedCalibration(Scaling):
     Raises
     ------
     ValueError
-        An unknown `floor`, an `inner_cv` below 2.
+        An unknown `mixing`, an `inner_cv` below 2.
 
     References
     ----------
@@ -616,15 +616,15 @@ class StackedCalibration(Scaling):
         self,
         estimator: Calibrated = None,
         *,
-        floor: Floor = "uniform",
+        mixing: Mixing = "uniform",
         inner_cv: int = 5,
         cv: Cv = None,
         random_state: Seed = None,
         verbose: Verbose = 0,
     ) -> None:
         super().__init__(estimator, cv=cv, random_state=random_state, verbose=verbose)
-        self.floor = floor
+        self.mixing = mixing
         self.inner_cv = inner_cv
 
-    def _fitted(self, rows, floor):
-        return fit_stack(rows, floor, self.inner_cv, self.verbose)[0]
+    def _fitted(self, rows, mixing):
+        return fit_stack(rows, mixing, self.inner_cv, self.verbose)[0]

@@ -96,33 +96,33 @@ _BLOCK = 2**16
 _LEAST = -300.0
 
 
-def as_read(rows: CalibrationRows, floor) -> CalibrationRows:
+def as_read(rows: CalibrationRows, mixing) -> CalibrationRows:
     """Samples as a transform reads them; mixing needs no clip of small probabilities."""
-    if floor is None:
+    if mixing is None:
         return rows
     return rows.unclipped()
 
 
-def rows_for_fit(rows: CalibrationRows, floor: str | None) -> CalibrationRows:
+def rows_for_fit(rows: CalibrationRows, mixing: str | None) -> CalibrationRows:
     """Samples of positive weight, as a transform with this mixing reads them."""
-    return replace(as_read(rows, floor), X=None).take(rows.weight > 0)
+    return replace(as_read(rows, mixing), X=None).take(rows.weight > 0)
 
 
-def resolved_floor(floor: str | None, rows: CalibrationRows) -> str | None:
+def resolved_mixing(mixing: str | None, rows: CalibrationRows) -> str | None:
     """What "auto" stands for: uniform mixing where probabilities would be clipped, else none."""
-    if floor != "auto":
-        return floor
+    if mixing != "auto":
+        return mixing
     if rows.proba is None:
         return None
     least = rows.proba[rows.weight > 0].min(initial=1.0)
     return "uniform" if least < EPS else None
 
 
-def floor_probabilities(floor: str | None, rows: CalibrationRows) -> Floats | None:
+def mixing_probabilities(mixing: str | None, rows: CalibrationRows) -> Floats | None:
     """π: uniform, or the shares of the classes."""
-    if floor is None:
+    if mixing is None:
         return None
-    if floor == "uniform":
+    if mixing == "uniform":
         return np.full(rows.n_classes, 1 / rows.n_classes)
     return class_shares(rows)
 

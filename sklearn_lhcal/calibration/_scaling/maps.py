@@ -368,7 +368,7 @@ class FittedMap(NamedTuple):
         """What users know the parameters by."""
         learnt = self.family.attributes(self.x)
         if self.pi is not None:
-            learnt |= {"floor_": self.pi, "floor_weight_": float(expit(self.eta))}
+            learnt |= {"mixing_proba_": self.pi, "mixing_weight_": float(expit(self.eta))}
         return learnt
 
     def mapped(self, u: Floats) -> Floats:
@@ -414,7 +414,7 @@ class ChainedMap(NamedTuple):
         """What users know the parameters of the second transform and the mixing by."""
         learnt = self.last.attributes()
         for name, value in self.first.attributes().items():
-            if name.startswith("floor"):
+            if name.startswith("mixing"):
                 learnt[name] = value
         return learnt
 

@@ -17,7 +17,7 @@ from ..._utils.arrays import Floats, Indices
 from ..._utils.progress import Progress
 from ..._utils.simplex import log
 from .._rows import CalibrationRows
-from .fit import constant, fit_shrunk, fit_temperature, floor_probabilities, toward_one
+from .fit import constant, fit_shrunk, fit_temperature, mixing_probabilities, toward_one
 from .maps import (
     BiasCorrectedMap,
     ChainedMap,
@@ -66,7 +66,7 @@ class StackedMap(NamedTuple):
         parameters = {name: one.attributes() for name, one in self.named.items()}
         learnt = {"weights_": self.weights, "parameters_": parameters}
         if self.pi is not None:
-            learnt |= {"floor_": self.pi, "floor_weight_": self._floor_weight()}
+            learnt |= {"mixing_proba_": self.pi, "mixing_weight_": self._mixing_weight()}
         return learnt
 
     @property
@@ -84,9 +84,9 @@ class StackedMap(NamedTuple):
         log_w = log(share / share.sum())
         members = zip(log_w, self.maps, strict=True)
         log_p = reduce(np.logaddexp, (w + one.log_unmixed(u) for w, one in members))
-        return mixed(log_p, float(logit(self._floor_weight())), self.pi)
+        return mixed(log_p, float(logit(self._mixing_weight())), self.pi)
 
-    def _floor_weight(self) -> float:
+    def _mixing_weight(self) -> float:
         return float(self.weights @ [expit(one.eta) for one in self.maps])
 
 
@@ -111,13 +111,13 @@ class StackAtTemperature(NamedTuple):
 
 
 def fit_stack(
-    rows: CalibrationRows, floor: str | None, n_folds: int, verbose: int = 0
+    rows: CalibrationRows, mixing: str | None, n_folds: int, verbose: int = 0
 ) -> tuple[StackedMap, list[StackFold]]:
     """The stacked calibrator; and for each fold its samples with one that did not see them.
 
     Of too few samples for two folds, all samples with the calibrator itself.
     """
-    maps = _fitted_maps(rows, floor)
+    maps = _fitted_maps(rows, mixing)
     splits = rows.dealt(n_folds)
     if len(splits) < 2:
         stack = StackedMap(maps, np.eye(len(maps))[0])
@@ -125,7 +125,7 @@ def fit_stack(
     fold_maps = []
     z = np.empty((len(maps), *rows.counts.shape))
     for train, test in Progress(splits, desc="stack", disable=not verbose):
-        fold_maps.append(_fitted_maps(rows.take(train), floor))
+        fold_maps.append(_fitted_maps(rows.take(train), mixing))
         u = rows.log_proba[test]
         z[:, test] = [np.exp(one.log_z(u)) for one in fold_maps[-1].values()]
     weights = best_weights(z, rows)
@@ -144,10 +144,10 @@ def predicted_out_of_fold(rows: CalibrationRows, folds: list[StackFold]) -> Cali
     return replace(rows, log_proba=u, proba=np.exp(u))
 
 
-def _fitted_maps(rows: CalibrationRows, floor: str | None) -> dict[str, Member]:
+def _fitted_maps(rows: CalibrationRows, mixing: str | None) -> dict[str, Member]:
     """One scaling of each family; the matrix of not too many classes, "ordinal" of grades alone."""
     K = rows.n_classes
-    pi = floor_probabilities(floor, rows)
+    pi = mixing_probabilities(mixing, rows)
     temperature = fit_temperature(rows, pi)
     bias_corrected = fit_shrunk(BiasCorrectedMap(K), rows, temperature)
     # best where predictions say nothing
