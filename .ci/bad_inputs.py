@@ -111,8 +111,8 @@ OWN: dict[tuple[str, str], object] = {
     **{
         (name, "y"): ANNOTATED
         for name in (
-            *("reader_comparison", "reader_table", "alternative_annotator_test", "study_size"),
-            *("ReaderDisplay.from_predictions", "cohen_kappa", "conger_kappa"),
+            *("rater_comparison", "rater_table", "alternative_annotator_test", "study_size"),
+            *("RaterDisplay.from_predictions", "cohen_kappa", "conger_kappa"),
         )
     },
     ("study_size", "metric"): metrics.expected_accuracy,
@@ -148,7 +148,7 @@ OWN: dict[tuple[str, str], object] = {
     # of three classes one would have to be chosen
     ("DecisionCurveDisplay.from_estimator", "estimator"): OF_TWO,
     ("DecisionCurveDisplay.from_estimator", "y"): CODES % 2,
-    ("ReaderDisplay.from_estimator", "y"): ANNOTATED,
+    ("RaterDisplay.from_estimator", "y"): ANNOTATED,
     **{("Annotations.from_long", name): CODES for name in ("item", "rater", "label")},
     ("Annotations.from_long", "rater"): np.arange(N) // K,
     ("cohen_kappa", "y"): label_histogram.Annotations.from_matrix(SAID[:, :2]),
@@ -165,7 +165,7 @@ MADE = {
     "DecisionCalibration": {"estimator": MODEL, "cost_matrix": COSTS, "inner_cv": 2, "cv": 2},
     "RiskControlledDecision": {"estimator": MODEL, "cost_matrix": COSTS, "budget": 4.0},
     "ConformalClassifier": {"estimator": MODEL, "calibration_size": 0.5, "random_state": 0},
-    "ReaderEffects": {"estimator": "proba", "effect_std": 1.0},
+    "RaterEffects": {"estimator": "proba", "effect_std": 1.0},
     "PrecomputedClassifier": {},
     "LabelHistogramClassifier": {"estimator": LogisticRegression()},
     "SparseGPClassifier": {"optimize_hyperparameters": False, "max_iter": 5},
@@ -199,7 +199,7 @@ USED = {
     "BallCarvingSplit": lambda splitter: list(splitter.split(FEATURES, COUNTS)),
     "StratifiedVotesKFold": lambda splitter: list(splitter.split(FEATURES, COUNTS)),
 }
-ON_PROBA = ("ReaderEffects", "PrecomputedClassifier")
+ON_PROBA = ("RaterEffects", "PrecomputedClassifier")
 # arguments that nobody reads, or that take whatever comes
 FREE = {
     *("fit_params", "kwargs", "plot_kwargs", "options", "ax", "params", "args", "name", "title"),
@@ -403,7 +403,7 @@ def fitted_with(owner, fixed):
     def call(**changed):
         known = inspect.signature(owner).parameters
         data = {"X": PROBA if owner.__name__ in ON_PROBA else FEATURES, "y": COUNTS}
-        if owner.__name__ == "ReaderEffects":
+        if owner.__name__ == "RaterEffects":
             data["y"] = ANNOTATED
         options = fixed | {k: v for k, v in changed.items() if k in known}
         data |= {k: v for k, v in changed.items() if k not in known}
@@ -482,7 +482,7 @@ def of_class(name, owner) -> list:
         parameters = parameters_of(owner)
         fixed = MADE[name]
         X = PROBA if name in ON_PROBA else FEATURES
-        y = ANNOTATED if name == "ReaderEffects" else COUNTS
+        y = ANNOTATED if name == "RaterEffects" else COUNTS
         good = {"X": X, "y": y} | fixed
         made = [
             Door(
@@ -569,7 +569,7 @@ def twins() -> list[tuple[str, object, object]]:
     wide = np.column_stack([COUNTS, np.ones((N, 2), dtype=int)])
     for name, fixed in MADE.items():
         owner = getattr(calibration, name, None)
-        if owner is None or name == "ReaderEffects" or not hasattr(owner, "score"):
+        if owner is None or name == "RaterEffects" or not hasattr(owner, "score"):
             continue
         X = PROBA if name in ON_PROBA else FEATURES
         call = scored(owner, fixed)

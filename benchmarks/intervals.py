@@ -97,8 +97,8 @@ from sklearn_lhcal.metrics import (
     paired_difference,
     policy_curve,
     prediction_powered,
-    reader_comparison,
-    reader_table,
+    rater_comparison,
+    rater_table,
     referral_curve,
     risk_gap,
     study_size,
@@ -565,7 +565,7 @@ def comparison_cell(design, which: str):
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             try:
-                found = getattr(reader_comparison(y, z, margin=0.1, random_state=seed), which)
+                found = getattr(rater_comparison(y, z, margin=0.1, random_state=seed), which)
             except ValueError:
                 # the only pairs that differ are of one reader
                 return [False, True, False, 0.0]
@@ -697,7 +697,7 @@ def edge_cells() -> dict:
             rejects, lambda rng, metric=metric: (refused(metric, edge_designs.star(rng)), 0.5)
         )
     cells["six readers, one guesses 30 % | rejects at 0.05"] = partial(
-        rejects, lambda rng: (reader_table(edge_designs.guesser(rng)).pvalue, 0.05)
+        rejects, lambda rng: (rater_table(edge_designs.guesser(rng)).pvalue, 0.05)
     )
     cells["plug-in ECE of a calibrated model | holds 0, warns"] = lambda: plug_in_warns
     cells["pilot with a class of 2 % | study_size warns"] = lambda: pilot

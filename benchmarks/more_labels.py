@@ -38,7 +38,7 @@ from sklearn_lhcal.calibration import AlphaCalibration, TemperatureScaling
 from sklearn_lhcal.datasets import (
     load_mixed_digits,
     make_label_histograms,
-    make_reader_study,
+    make_rater_study,
 )
 from sklearn_lhcal.display import LabelPolicyDisplay, SecondOpinionDisplay
 from sklearn_lhcal.distributions import (
@@ -93,7 +93,7 @@ def studies(row_std):
     counts, predicted = [], []
     for seed in range(5):
         readers = {"rater_std": 0.5, "slope_std": 0.3}
-        data = make_reader_study(1500, 10, row_std=row_std, random_state=seed, **readers)
+        data = make_rater_study(1500, 10, row_std=row_std, random_state=seed, **readers)
         fit, test = slice(0, 500), slice(500, 1500)
         model = AlphaCalibration(TemperatureScaling("proba"))
         model.fit(data.prediction[fit], data.y.counts[fit])

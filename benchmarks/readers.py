@@ -6,8 +6,8 @@
 is. 300 samples of two classes, read by R readers. A reader is right with log-odds 1.5 − d_i +
 τ·e_r, the difficulty d_i and the skill e_r being standard normal; the model with 1.5 − d_i + s.
 "Type I": s is where a reader disagrees with the model 0.05 more often than with another reader, the
-margin of `reader_comparison`. "Power": s is where both are alike. Each draw has new samples and new
-readers. "samples and readers": `reader_comparison` at 0.95. "samples only": the same with readers
+margin of `rater_comparison`. "Power": s is where both are alike. Each draw has new samples and new
+readers. "samples and readers": `rater_comparison` at 0.95. "samples only": the same with readers
 taken as fixed. "alt-test": `alternative_annotator_test`, whose ε is what a model at the margin
 loses by in the mean over many studies, so that both tests ask about the same model.
 
@@ -15,7 +15,7 @@ loses by in the mean over many studies, so that both tests ask about the same mo
 readers, true log-odds that features explain in part, and readers with effects N(0, 0.8²) on the
 log-odds of each class. 250 samples are for training, 250 for the test. Of a test sample m labels
 are known; the next is asked of another reader. "blind": `AlphaCalibration` after m labels, whoever
-gave them. "asked": `ReaderEffects` around it knows who is asked, but not who spoke. "spoke": it
+gave them. "asked": `RaterEffects` around it knows who is asked, but not who spoke. "spoke": it
 knows both. In brackets standard errors of the difference from the column before.
 
 "size": how often the range of samples that `study_size` gives holds the right number. Pilots of 200
@@ -35,7 +35,7 @@ from scipy.optimize import brentq
 from scipy.special import expit
 from scipy.stats import t as student
 
-from sklearn_lhcal.calibration import AlphaCalibration, ReaderEffects, VectorScaling
+from sklearn_lhcal.calibration import AlphaCalibration, RaterEffects, VectorScaling
 from sklearn_lhcal.label_histogram import Annotations, conger_kappa
 from sklearn_lhcal.metrics import (
     alternative_annotator_test,
@@ -43,7 +43,7 @@ from sklearn_lhcal.metrics import (
     expected_accuracy,
     expected_squared_loss,
     irreducible_loss,
-    reader_comparison,
+    rater_comparison,
     study_size,
 )
 
@@ -97,7 +97,7 @@ def passes(R: int, tau: float, s: float, epsilon: float, draws: int, seed: int =
     for i in range(draws):
         said = draw(N_ROWS, R, tau, s, rng)
         y = Annotations.from_matrix(said[:, :R], classes=[0, 1])
-        found = reader_comparison(y, said[:, R], margin=MARGIN, random_state=i)
+        found = rater_comparison(y, said[:, R], margin=MARGIN, random_state=i)
         estimate, rows = found.difference.estimate, found.difference.components.rows
         upper = estimate + student.ppf(LEVEL, 49) * np.sqrt(rows)
         published = alternative_annotator_test(y, said[:, R], epsilon=epsilon)
@@ -146,7 +146,7 @@ def losses(K: int, m: int, seed: int):
     names = np.array([f"reader {r}" for r in range(N_READERS)])
     y = Annotations.from_matrix(said[:250], raters=names, classes=classes)
     blind = AlphaCalibration(VectorScaling()).fit(X[:250], y)
-    model = ReaderEffects(AlphaCalibration(VectorScaling())).fit(X[:250], y)
+    model = RaterEffects(AlphaCalibration(VectorScaling())).fit(X[:250], y)
     order = rng.random((250, N_READERS)).argsort(axis=1)
     rows = np.arange(250)
     asked = order[:, 0]

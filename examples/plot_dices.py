@@ -12,7 +12,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 from colours import BLUE, ORANGE
 
-from sklearn_lhcal.datasets import fetch_dices, make_reader_study
+from sklearn_lhcal.datasets import fetch_dices, make_rater_study
 from sklearn_lhcal.label_histogram import conger_kappa
 from sklearn_lhcal.metrics import confidence_interval, irreducible_loss
 
@@ -34,7 +34,7 @@ try:
     study, source = fetch_dices(download_if_missing=False).y, "DICES, real raters"
 except OSError:
     source = "a simulated study like DICES"
-    study = make_reader_study(350, 123, rater_std=0.7, slope_std=0.4, random_state=0).y
+    study = make_rater_study(350, 123, rater_std=0.7, slope_std=0.4, random_state=0).y
 target = irreducible_loss(study)
 print(f"{source}: {study}")
 print(f"two raters disagree with probability {target:.3f}; kappa {conger_kappa(study):.3f}")

@@ -26,7 +26,7 @@ from sklearn_lhcal.metrics import (
     confidence_interval,
     expected_accuracy,
     prediction_powered,
-    reader_comparison,
+    rater_comparison,
 )
 
 FOLDER = Path(os.path.relpath(Path(sys.argv[0]).parent), "output")
@@ -52,7 +52,7 @@ judges = {
 # ---------------------------
 # The table has a line for each judge. Below 0 a person agrees with the judge more often than with
 # another person. Intervals are for new people and new answers.
-table = reader_comparison(people, judges, margin=0.05, random_state=0)
+table = rater_comparison(people, judges, margin=0.05, random_state=0)
 print(table.frame[["difference", "difference_low", "difference_high", "worth"]].round(3))
 
 # %%

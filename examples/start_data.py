@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from sklearn_lhcal.datasets import make_label_histograms, make_reader_study
+from sklearn_lhcal.datasets import make_label_histograms, make_rater_study
 
 # where examples write
 FOLDER = Path(os.path.relpath(Path(sys.argv[0]).parent), "output")
@@ -16,7 +16,7 @@ FOLDER.mkdir(exist_ok=True)
 
 def imaging_files() -> Path:
     """The folder of annotations.csv, a label per line, and softmax.csv, an image per line."""
-    study = make_reader_study(1500, 6, design="partial", overconfidence=2.0, random_state=0)
+    study = make_rater_study(1500, 6, design="partial", overconfidence=2.0, random_state=0)
     findings = np.array(["benign", "malignant", "unclear"])
     images = pd.Index([f"image {i:04}" for i in range(1500)], name="image")
     annotations = {

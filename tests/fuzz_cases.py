@@ -130,10 +130,10 @@ OWN: dict[tuple[str, str], Any] = {
     ("cost_curve", "y"): Y[:, :2] + 1,
     ("cost_curve", "prediction"): Z[:, 0],
     ("CalibrationDispersionDisplay.from_predictions", "n_bins"): np.array([0.0, 1.0]),
-    ("ReaderEffects.predict_proba", "rater"): np.arange(N) % 4,
-    ("ReaderEffects.predict_dist", "rater"): np.arange(N) % 4,
-    ("ReaderEffects.predict_proba", "X"): Z,
-    ("ReaderEffects.predict_dist", "X"): Z,
+    ("RaterEffects.predict_proba", "rater"): np.arange(N) % 4,
+    ("RaterEffects.predict_dist", "rater"): np.arange(N) % 4,
+    ("RaterEffects.predict_proba", "X"): Z,
+    ("RaterEffects.predict_dist", "X"): Z,
     **{
         (name, "weights"): np.eye(K)
         for name in (
@@ -144,7 +144,7 @@ OWN: dict[tuple[str, str], Any] = {
     **{
         (name, "y"): ANNOTATIONS
         for name in (
-            *("conger_kappa", "reader_comparison", "reader_table", "study_size"),
+            *("conger_kappa", "rater_comparison", "rater_table", "study_size"),
             "alternative_annotator_test",
         )
     },
@@ -223,7 +223,7 @@ OPTIONS: dict[str, dict] = {
     "per_finding": {"metric": metrics.expected_squared_loss, "random_state": 0},
     "study_size": {"metric": metrics.expected_accuracy, "random_state": 0},
     "alternative_annotator_test": {"least_rows": 2},
-    "reader_comparison": {"n_blocks": 4},
+    "rater_comparison": {"n_blocks": 4},
     "subgroup_audit": {"min_rows": 2, "n_draws": 20},
     "SubgroupDisplay.from_predictions": {"min_rows": 2, "n_draws": 20},
     "SubgroupDisplay.from_estimator": {"min_rows": 2, "n_draws": 20},
@@ -254,7 +254,7 @@ INSTANCES: dict[str, Callable] = {
     "RiskControlledDecision": lambda: calibration.RiskControlledDecision(
         MODEL, COSTS, budget=4.0, calibration_size=0.5, random_state=0
     ),
-    "ReaderEffects": lambda: calibration.ReaderEffects("proba", effect_std=1.0),
+    "RaterEffects": lambda: calibration.RaterEffects("proba", effect_std=1.0),
     "PerFinding": lambda: calibration.PerFinding(calibration.TemperatureScaling("proba")),
     "PrecomputedClassifier": lambda: calibration.PrecomputedClassifier(),
     "DeepEnsembleClassifier": lambda: ensemble.DeepEnsembleClassifier(
@@ -377,7 +377,7 @@ def _fitted(owner: type):
     name = owner.__name__
     if name not in _FITTED:
         first = OWN.get((f"{name}.predict_proba", "X"), OWN.get((f"{name}.decide", "X"), X))
-        labels = {"ReaderEffects": ANNOTATIONS, "PerFinding": FINDINGS}.get(name, Y)
+        labels = {"RaterEffects": ANNOTATIONS, "PerFinding": FINDINGS}.get(name, Y)
         _FITTED[name] = instance(owner).fit(first, labels)
     return _FITTED[name]
 

@@ -10,7 +10,7 @@ from sklearn.linear_model import LogisticRegression
 
 from sklearn_lhcal.calibration import TemperatureScaling
 from sklearn_lhcal.datasets import make_label_histograms, make_random_checkerboard
-from sklearn_lhcal.display import ReaderDisplay, ReliabilityDisplay
+from sklearn_lhcal.display import RaterDisplay, ReliabilityDisplay
 from sklearn_lhcal.distributions import Dirichlet
 from sklearn_lhcal.gaussian_process import SparseGPClassifier
 from sklearn_lhcal.label_histogram import Annotations, LabelHistogramClassifier
@@ -125,7 +125,7 @@ def coverage():
     both[1].set(xlabel="Study", xticks=[])
 
 
-def reader_study():
+def rater_study():
     """The readers of the page, and its model."""
     rng = np.random.default_rng(1)
     n = 300
@@ -138,7 +138,7 @@ def reader_study():
     said = np.where(reads, finding[:, :6], None)
     people = ["Abe", "Bea", "Cyd", "Dov", "Eli", "Fay"]
     y = Annotations.from_matrix(said, raters=people)
-    ReaderDisplay.from_predictions(y, finding[:, 6], margin=0.05, ax=axes(5, 4.2))
+    RaterDisplay.from_predictions(y, finding[:, 6], margin=0.05, ax=axes(5, 4.2))
 
 
 def price():

@@ -6,7 +6,7 @@ from colours import CALIBRATED, RAW, SCALED
 
 from sklearn_lhcal import display
 from sklearn_lhcal.calibration import AlphaCalibration, TemperatureScaling
-from sklearn_lhcal.datasets import make_label_histograms, make_reader_study
+from sklearn_lhcal.datasets import make_label_histograms, make_rater_study
 from sklearn_lhcal.metrics import policy_curve
 
 data = make_label_histograms(4000, 3, 5, total=3.0, overconfidence=1.5, random_state=0)
@@ -115,7 +115,7 @@ def epistemic_gain():
 
 
 def readers():
-    study = make_reader_study(300, 6, rater_std=0.6, random_state=0)
-    display.ReaderDisplay.from_predictions(
+    study = make_rater_study(300, 6, rater_std=0.6, random_state=0)
+    display.RaterDisplay.from_predictions(
         study.y, study.proba, margin=0.05, random_state=0, ax=size(6, 4)
     )

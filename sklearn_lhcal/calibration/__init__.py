@@ -7,7 +7,7 @@ from ._epistemic import EpistemicCalibration
 from ._guarantee import ConformalClassifier
 from ._per_finding import PerFinding
 from ._precomputed import PrecomputedClassifier
-from ._readers import ReaderEffects
+from ._readers import RaterEffects
 from ._risk_control import RiskControlledDecision
 from ._scaling.estimators import (
     BiasCorrectedTemperatureScaling,
@@ -29,7 +29,7 @@ __all__ = [
     "OrdinalScaling",
     "PerFinding",
     "PrecomputedClassifier",
-    "ReaderEffects",
+    "RaterEffects",
     "RiskControlledDecision",
     "StackedCalibration",
     "TemperatureScaling",

@@ -22,7 +22,7 @@ from ._rows import CalibrationRows
 _NODES = 32
 
 
-class ReaderEffects(_BaseCalibrator):
+class RaterEffects(_BaseCalibrator):
     """Adds to each prediction who is asked: readers differ in how readily they name a class.
 
     A reader r names class k with probability ``P(k) ∝ Q_k exp(b_rk)``, where Q are the class
@@ -78,7 +78,7 @@ class ReaderEffects(_BaseCalibrator):
     >>> proba = np.full((40, 2), 0.5)
     >>> said = [["a", "b", ["a", "b"][i % 2]] for i in range(40)]
     >>> y = Annotations.from_matrix(said, raters=["Ann", "Bob", "Cem"])
-    >>> model = ReaderEffects("proba", effect_std=1.0).fit(proba, y)
+    >>> model = RaterEffects("proba", effect_std=1.0).fit(proba, y)
     >>> model.predict_proba(proba[:3], rater=["Ann", "Bob", "Cem"]).round(2)
     array([[0.96, 0.04],
            [0.04, 0.96],

@@ -7,7 +7,7 @@ from ._digits import load_mixed_digits
 from ._made import make_label_histograms, make_random_checkerboard
 from ._mixed import make_mixed_images
 from ._ratings import load_anesthesia_ratings, load_psychiatric_diagnoses
-from ._reader_study import make_reader_study
+from ._rater_study import make_rater_study
 
 __all__ = [
     "fetch_cifar10h",
@@ -19,5 +19,5 @@ __all__ = [
     "make_label_histograms",
     "make_mixed_images",
     "make_random_checkerboard",
-    "make_reader_study",
+    "make_rater_study",
 ]

@@ -6,7 +6,7 @@ from ._decision_curve import DecisionCurveDisplay
 from ._epistemic import EpistemicGainDisplay
 from ._label_policy import LabelPolicyDisplay
 from ._monitor import MonitorDisplay
-from ._readers import ReaderDisplay
+from ._readers import RaterDisplay
 from ._reliability import DisagreementReliabilityDisplay, ReliabilityDisplay
 from ._second_opinion import SecondOpinionDisplay
 from ._simplex import SimplexCalibrationDisplay
@@ -20,7 +20,7 @@ __all__ = [
     "EpistemicGainDisplay",
     "LabelPolicyDisplay",
     "MonitorDisplay",
-    "ReaderDisplay",
+    "RaterDisplay",
     "ReliabilityDisplay",
     "SecondOpinionDisplay",
     "SimplexCalibrationDisplay",

@@ -11,7 +11,7 @@ from .._rows import Annotations, PredictionLike
 from .._utils.checks import checked
 from .._utils.distances import Distance, is_ordinal
 from .._utils.types import Groups, Raters, Seed, Weights
-from ..metrics import JudgeTable, reader_comparison
+from ..metrics import JudgeTable, rater_comparison
 from ._base import DOTTED, WIDE, Axes, PredictionDisplay, color_of, reach, styled
 
 _MODEL = color_of(1)
@@ -24,7 +24,7 @@ _AXIS = 1.4
 
 
 @dataclass(eq=False, repr=False)
-class ReaderDisplay(PredictionDisplay):
+class RaterDisplay(PredictionDisplay):
     """A model and each reader on one axis: how often a reader disagrees with them.
 
     Make it with `from_predictions` or `from_estimator`. The uppermost line is the model, or each
@@ -74,7 +74,7 @@ class ReaderDisplay(PredictionDisplay):
 
     See Also
     --------
-    sklearn_lhcal.metrics.reader_comparison : The numbers that are drawn.
+    sklearn_lhcal.metrics.rater_comparison : The numbers that are drawn.
 
     Examples
     --------
@@ -83,7 +83,7 @@ class ReaderDisplay(PredictionDisplay):
     >>> truth = rng.integers(2, size=(300, 1))
     >>> said = np.where(rng.random((300, 6)) < 0.8, truth, 1 - truth)
     >>> y = Annotations.from_matrix(said[:, :5], raters=["Ann", "Bob", "Cem", "Dee", "Eve"])
-    >>> display = ReaderDisplay.from_predictions(y, said[:, 5], margin=0.1, random_state=0)
+    >>> display = RaterDisplay.from_predictions(y, said[:, 5], margin=0.1, random_state=0)
     >>> bool(display.upper < display.margin)
     True
     """
@@ -127,10 +127,10 @@ class ReaderDisplay(PredictionDisplay):
         y : Annotations of shape (n_samples, n_classes)
             Samples with two readers or more count.
         prediction : array-like of shape (n_samples, ...), Distribution or dict
-            As in `sklearn_lhcal.metrics.reader_comparison`. A dict holds several models, or judges,
+            As in `sklearn_lhcal.metrics.rater_comparison`. A dict holds several models, or judges,
             by their names; readers are the same beside all of them.
         distance, sample_weight, groups, raters, confidence_level, n_blocks, random_state
-            As in `sklearn_lhcal.metrics.reader_comparison`.
+            As in `sklearn_lhcal.metrics.rater_comparison`.
         margin : float, default=0.0
             The difference of probabilities that does not matter, for the verdict; with a distance
             that of its halves.
@@ -143,14 +143,14 @@ class ReaderDisplay(PredictionDisplay):
 
         Returns
         -------
-        ReaderDisplay
+        RaterDisplay
 
         Raises
         ------
         ValueError
-            As in `sklearn_lhcal.metrics.reader_comparison`.
+            As in `sklearn_lhcal.metrics.rater_comparison`.
         """
-        found = reader_comparison(
+        found = rater_comparison(
             y,
             prediction,
             margin=margin,

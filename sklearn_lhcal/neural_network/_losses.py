@@ -2,7 +2,7 @@
 
 They serve the calibrators, and anyone's own training loop. Shapes: n samples, K classes, S members
 of an ensemble. Each loss is a (weighted) mean over samples or labels, in nats: its `total` divided
-by its `size`. Average the totals over batches, as the solvers do. Dividing each by its own size
+by its `size`. Average the totals over batches, as `NeuralClassifier` does. Dividing each by its own size
 favours samples that share their batch with few labels.
 """
 

@@ -8,7 +8,7 @@ import numpy as np
 from .._utils.arrays import Floats
 from .._utils.simplex import votes_of
 from ..label_histogram import Annotations
-from ..metrics import ReaderComparison, ReaderTable, reader_comparison, reader_table
+from ..metrics import RaterComparison, RaterTable, rater_comparison, rater_table
 from ._numbers import Intervals
 from ._study import LEAST_RATERS, Study
 from ._verdict import MARGIN, error_state
@@ -22,18 +22,18 @@ class Raters(NamedTuple):
 
     Attributes
     ----------
-    these : ReaderComparison
+    these : RaterComparison
         Its intervals hold for these raters and new cases.
-    new : ReaderComparison or None
+    new : RaterComparison or None
         For new raters too; None where they are too few.
-    table : ReaderTable or None
+    table : RaterTable or None
         None for fewer than three raters.
     names : list of str
     """
 
-    these: ReaderComparison
-    new: ReaderComparison | None
-    table: ReaderTable | None
+    these: RaterComparison
+    new: RaterComparison | None
+    table: RaterTable | None
     names: list[str]
 
 
@@ -50,16 +50,16 @@ def raters_of(intervals: Intervals, sensitive: bool) -> Raters | None:
         names = [f"rater {i + 1}" for i in range(len(names))]
     new = table = None
     if labels.n_raters >= LEAST_RATERS:
-        table = reader_table(labels, distance=study.distance, **intervals.how)
+        table = rater_table(labels, distance=study.distance, **intervals.how)
         # one rater may have labelled nearly all cases
         with suppress(ValueError):
             new = _compared(labels, study.prediction, raters="random", **how)
     return Raters(these, new, table, names)
 
 
-def _compared(labels: Annotations, prediction: Any, **how: Any) -> ReaderComparison:
+def _compared(labels: Annotations, prediction: Any, **how: Any) -> RaterComparison:
     """Of one model, which is no dictionary of judges."""
-    return cast(ReaderComparison, reader_comparison(labels, prediction, **how))
+    return cast(RaterComparison, rater_comparison(labels, prediction, **how))
 
 
 def facts(found: Raters | None, study: Study) -> dict | None:

@@ -49,7 +49,7 @@ FURTHER = {
     "conformal": lambda: calibration.ConformalClassifier(LogisticRegression(), random_state=0),
     "risk": lambda: calibration.RiskControlledDecision(LogisticRegression(), random_state=0),
     "decision": lambda: calibration.DecisionCalibration(LogisticRegression(), inner_cv=2, cv=2),
-    "readers": lambda: calibration.ReaderEffects(LogisticRegression(), cv=2),
+    "readers": lambda: calibration.RaterEffects(LogisticRegression(), cv=2),
 }
 
 

@@ -16,7 +16,7 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV, cross_validate
 
-from sklearn_lhcal.calibration import AlphaCalibration, ReaderEffects, TemperatureScaling
+from sklearn_lhcal.calibration import AlphaCalibration, RaterEffects, TemperatureScaling
 from sklearn_lhcal.distributions import Dirichlet, Ensemble
 from sklearn_lhcal.label_histogram import Annotations
 from sklearn_lhcal.metrics import label_log_loss
@@ -51,7 +51,7 @@ def rng():
 
 def test_without_a_prior_effects_are_those_of_a_binomial_regression_with_offsets(rng):
     Q, y = study(300, np.array([[0.0, 0.8], [0.0, -0.5], [0.0, 0.1]]), rng)
-    model = ReaderEffects("proba", effect_std=1e4).fit(Q, y)
+    model = RaterEffects("proba", effect_std=1e4).fit(Q, y)
     for r, effect in enumerate(model.effects_):
         said = y.label[y.rater == r]
         glm = sm.GLM(said, np.ones(300), family=sm.families.Binomial(), offset=logit(Q[:, 1]))
@@ -72,7 +72,7 @@ def test_effects_are_the_mode_of_the_posterior_where_class_probabilities_are_unc
             return Ensemble(members[:, rows], weights[:, rows])
 
     X = np.arange(40.0)[:, None]
-    calibrator = ReaderEffects(Known(), effect_std=tau, cv=2).fit(X, y)
+    calibrator = RaterEffects(Known(), effect_std=tau, cv=2).fit(X, y)
 
     def loss(x):
         b = x.reshape(3, 3)
@@ -92,14 +92,14 @@ def test_effects_are_the_mode_of_the_posterior_where_class_probabilities_are_unc
 def test_the_spread_of_readers_is_found(rng):
     effects = 0.7 * rng.standard_normal((40, 2))
     Q, y = study(100, effects, rng)
-    found = ReaderEffects("proba").fit(Q, y).effect_std_
+    found = RaterEffects("proba").fit(Q, y).effect_std_
     # of the difference of 40 pairs: a relative standard error of 1/√80, and that of their fit
     assert 0.45 < found < 1.0
 
 
 def test_readers_who_do_not_differ_have_no_effects(rng):
     Q, y = study(300, np.zeros((4, 3)), rng)
-    model = ReaderEffects("proba").fit(Q, y)
+    model = RaterEffects("proba").fit(Q, y)
     # of effects of this size, the largest of 12 moves a probability by .05
     assert model.effect_std_ < 0.1
     assert_allclose(model.predict_proba(Q, rater="reader 1"), Q, atol=0.06)
@@ -108,9 +108,9 @@ def test_readers_who_do_not_differ_have_no_effects(rng):
 def test_weights_are_repetitions(rng):
     Q, y = study(60, rng.standard_normal((3, 3)), rng)
     rows = np.repeat(np.arange(60), np.arange(60) % 3)
-    weighted = ReaderEffects("proba", effect_std=0.5)
+    weighted = RaterEffects("proba", effect_std=0.5)
     weighted.fit(Q, y, sample_weight=np.arange(60) % 3)
-    repeated = ReaderEffects("proba", effect_std=0.5).fit(Q[rows], y[rows])
+    repeated = RaterEffects("proba", effect_std=0.5).fit(Q[rows], y[rows])
     assert_allclose(weighted.effects_, repeated.effects_, atol=1e-5)
 
 
@@ -126,7 +126,7 @@ def test_many_rows_are_fitted_block_by_block(rng):
     _, y = study(2000, 0.7 * rng.standard_normal((3, 3)), rng)
     X = np.arange(2000.0)[:, None]
     inner = FrozenEstimator(Known().fit(X, np.arange(2000) % 3))
-    model = ReaderEffects(inner, effect_std=0.5)
+    model = RaterEffects(inner, effect_std=0.5)
     twice = np.repeat(np.arange(2000), 2)
     doubled = clone(model).fit(X[twice], y[twice])
     weighted = clone(model).fit(X, y, sample_weight=np.full(2000, 2.0))
@@ -136,13 +136,13 @@ def test_many_rows_are_fitted_block_by_block(rng):
 @pytest.mark.parametrize("order", list(itertools.permutations(range(3))))
 def test_orders_of_rows_readers_and_classes_make_no_difference(order, rng):
     Q, y = study(80, rng.standard_normal((3, 3)), rng)
-    model = ReaderEffects("proba", effect_std=0.5).fit(Q, y)
+    model = RaterEffects("proba", effect_std=0.5).fit(Q, y)
     order = list(order)
     rows = rng.permutation(80)
     names = np.array(["a", "b", "c"])[np.argsort(order)]
     said = y.label.reshape(80, 3)[rows][:, order]
     other = Annotations.from_matrix(names[said], raters=y.raters[order])
-    twin = ReaderEffects("proba", effect_std=0.5).fit(Q[rows][:, order], other)
+    twin = RaterEffects("proba", effect_std=0.5).fit(Q[rows][:, order], other)
     expected = model.predict_proba(Q, rater="reader 2")
     assert_allclose(
         twin.predict_proba(Q[:, order], rater="reader 2"), expected[:, order], atol=1e-6
@@ -158,7 +158,7 @@ def test_orders_of_rows_readers_and_classes_make_no_difference(order, rng):
 def of_spread(request, rng):
     """A model with two and one with three classes, and its τ."""
     return request.param, {
-        K: ReaderEffects("proba", effect_std=request.param).fit(*study(10, np.zeros((2, K)), rng))
+        K: RaterEffects("proba", effect_std=request.param).fit(*study(10, np.zeros((2, K)), rng))
         for K in (2, 3)
     }
 
@@ -188,7 +188,7 @@ def test_a_new_reader_of_three_classes(of_spread, rng):
 def test_labels_of_the_distribution_are_those_of_different_new_readers(rng):
     """Two new readers disagree as often as ``disagreement`` says."""
     Q, y = study(10, np.zeros((2, 2)), rng)
-    model = ReaderEffects("proba", effect_std=1.0).fit(Q, y)
+    model = RaterEffects("proba", effect_std=1.0).fit(Q, y)
     q = np.array([0.3, 0.7])
     first, second = (tilt(q, rng.standard_normal((400_000, 2))) for _ in range(2))
     differ = 1 - (first * second).sum(axis=1)
@@ -208,7 +208,7 @@ def test_given_labels_count_by_who_gave_them(rng):
             return Ensemble(np.repeat(members, len(X), axis=1))
 
     _, y = study(30, np.array([[0.0, 2.0], [0.0, 0.0], [0.0, -2.0]]), rng)
-    model = ReaderEffects(Known(), effect_std=1.0, cv=2).fit(np.zeros((30, 1)), y)
+    model = RaterEffects(Known(), effect_std=1.0, cv=2).fit(np.zeros((30, 1)), y)
     b = model.effects_
     new = model.predict_dist(np.zeros((1, 1))).proba[:, 0]
     spoke = Annotations.from_long(
@@ -229,7 +229,7 @@ def test_given_labels_count_by_who_gave_them(rng):
 @pytest.mark.filterwarnings("ignore:.*so α0 is infinite:UserWarning")
 def test_rows_without_given_labels_stay_as_they_were(rng):
     Q, y = study(50, rng.standard_normal((3, 2)), rng)
-    model = ReaderEffects(AlphaCalibration("proba"), effect_std=0.5).fit(Q, y)
+    model = RaterEffects(AlphaCalibration("proba"), effect_std=0.5).fit(Q, y)
     given = np.zeros((50, 2), dtype=int)
     given[::2, 1] = 2
     found = model.predict_proba(Q, given=given)
@@ -249,7 +249,7 @@ def test_knowing_who_is_asked_and_what_others_said_helps_on_held_out_rows(rng):
     Q = np.exp(u) / np.exp(u).sum(axis=1, keepdims=True)
     _, y = study(n, 0.8 * rng.standard_normal((R, K)), rng, Q)
     train, test = np.arange(250), np.arange(250, n)
-    model = ReaderEffects(AlphaCalibration(TemperatureScaling())).fit(X[train], y[train])
+    model = RaterEffects(AlphaCalibration(TemperatureScaling())).fit(X[train], y[train])
     losses = {"blind": [], "asked": [], "given": []}
     for rater, rest in y[test].leave_one_rater_out():
         own = y[test].label[y.raters[y[test].rater] == rater]
@@ -281,7 +281,7 @@ def test_knowing_who_is_asked_and_what_others_said_helps_on_held_out_rows(rng):
 def test_probabilities_are_the_mean_of_the_distribution(inner, rng):
     Q, y = study(200, rng.standard_normal((4, 3)), rng)
     X = np.log(Q)
-    model = ReaderEffects(inner, effect_std=0.8, cv=2).fit(X, y)
+    model = RaterEffects(inner, effect_std=0.8, cv=2).fit(X, y)
     for options in ({}, {"rater": "reader 3"}, {"rater": y.raters[np.arange(200) % 4]}):
         found = model.predict_proba(X, **options)
         assert_allclose(found, model.predict_dist(X, **options).mean(), atol=1e-12)
@@ -295,7 +295,7 @@ def test_a_chain_around_a_dirichlet_keeps_what_it_does_not_know(rng):
     """Small effects leave the distribution nearly as it was, to the accuracy of its nodes."""
     Q, y = study(100, np.zeros((4, 2)), rng)
     inner = AlphaCalibration("proba").fit(Q, y)
-    model = ReaderEffects(AlphaCalibration("proba"), effect_std=1e-3).fit(Q, y)
+    model = RaterEffects(AlphaCalibration("proba"), effect_std=1e-3).fit(Q, y)
     before, after = inner.predict_dist(Q), model.predict_dist(Q)
     assert isinstance(before, Dirichlet)
     assert_allclose(after.mean(), before.mean(), atol=1e-5)
@@ -311,7 +311,7 @@ def test_without_raters_effects_are_0_with_a_warning(y, rng):
         "single": Annotations.from_counts(annotations.counts),
     }[y]
     with pytest.warns(UserWarning, match=r"All effects of readers are 0\.$"):
-        model = ReaderEffects("proba").fit(Q, given)
+        model = RaterEffects("proba").fit(Q, given)
     assert model.effects_.shape == (0, 2)
     assert model.raters_.shape == (0,)
     assert_allclose(model.predict_proba(Q), Q, rtol=1e-12)
@@ -324,10 +324,10 @@ def test_raters_arrive_through_searches(rng):
     Q, y = study(90, rng.standard_normal((3, 2)), rng)
     X = np.log(Q)
     search = GridSearchCV(
-        ReaderEffects(cv=2), {"effect_std": [0.1, 1.0]}, scoring="neg_label_log_loss", cv=2
+        RaterEffects(cv=2), {"effect_std": [0.1, 1.0]}, scoring="neg_label_log_loss", cv=2
     ).fit(X, y)
     assert search.best_estimator_.raters_.tolist() == y.raters.tolist()
-    scores = cross_validate(ReaderEffects(cv=2), X, y, cv=3, scoring="neg_label_log_loss")
+    scores = cross_validate(RaterEffects(cv=2), X, y, cv=3, scoring="neg_label_log_loss")
     assert np.isfinite(scores["test_score"]).all()
     assert label_log_loss(y, search.predict_proba(X)) > 0
 
@@ -342,11 +342,11 @@ def test_raters_arrive_through_searches(rng):
 )
 def test_errors_of_predictions(options, message, rng):
     Q, y = study(50, np.zeros((3, 2)), rng)
-    model = ReaderEffects("proba", effect_std=0.5).fit(Q, y)
+    model = RaterEffects("proba", effect_std=0.5).fit(Q, y)
     with pytest.raises(ValueError, match=message):
         model.predict_proba(Q, **options)
 
 
 def test_errors_of_parameters(rng):
     with pytest.raises(ValueError, match="effect_std must be a finite number of at least 0"):
-        ReaderEffects("proba", effect_std=-1.0).fit(*study(50, np.zeros((3, 2)), rng))
+        RaterEffects("proba", effect_std=-1.0).fit(*study(50, np.zeros((3, 2)), rng))

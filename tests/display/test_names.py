@@ -11,14 +11,14 @@ from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
 
 from sklearn_lhcal.calibration import EpistemicCalibration
-from sklearn_lhcal.datasets import make_label_histograms, make_reader_study
+from sklearn_lhcal.datasets import make_label_histograms, make_rater_study
 from sklearn_lhcal.display import (
     CalibrationDispersionDisplay,
     DecisionCurveDisplay,
     DecisionRiskDisplay,
     DisagreementReliabilityDisplay,
     EpistemicGainDisplay,
-    ReaderDisplay,
+    RaterDisplay,
     ReliabilityDisplay,
     SecondOpinionDisplay,
     SimplexCalibrationDisplay,
@@ -461,17 +461,17 @@ def test_gains_and_references_in_another_order_are_an_error(data, named_labels):
 @pytest.mark.parametrize("order", UNSORTED)
 def test_readers_meet_a_model_by_name(order):
     """Annotations whose classes stand in any order, and a model with another."""
-    data = make_reader_study(60, 5, n_classes=3, random_state=0)
+    data = make_rater_study(60, 5, n_classes=3, random_state=0)
     said = {"item": data.y.row, "rater": data.y.rater, "label": NAMES[data.y.label]}
     y, other = (
         Annotations.from_long(said, classes=NAMES[columns]) for columns in ([0, 1, 2], order)
     )
-    expected = ReaderDisplay.from_predictions(y, frame(data.prediction, [0, 1, 2]))
-    found = ReaderDisplay.from_predictions(other, frame(data.prediction, order[::-1]))
+    expected = RaterDisplay.from_predictions(y, frame(data.prediction, [0, 1, 2]))
+    found = RaterDisplay.from_predictions(other, frame(data.prediction, order[::-1]))
     assert found.names == expected.names
     assert_same(found, expected)
     # the labels of the model are names too
     labels = NAMES[data.prediction.argmax(axis=1)]
     assert_same(
-        ReaderDisplay.from_predictions(other, labels), ReaderDisplay.from_predictions(y, labels)
+        RaterDisplay.from_predictions(other, labels), RaterDisplay.from_predictions(y, labels)
     )

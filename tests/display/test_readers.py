@@ -6,9 +6,9 @@ import pytest
 from numpy.testing import assert_allclose
 from sklearn.linear_model import LogisticRegression
 
-from sklearn_lhcal.display import ReaderDisplay
+from sklearn_lhcal.display import RaterDisplay
 from sklearn_lhcal.label_histogram import Annotations
-from sklearn_lhcal.metrics import reader_comparison
+from sklearn_lhcal.metrics import rater_comparison
 
 
 @pytest.fixture
@@ -27,8 +27,8 @@ def data():
 def test_what_is_drawn_is_what_the_comparison_says(data):
     model, X, y = data
     z = model.predict_proba(X)
-    display = ReaderDisplay.from_predictions(y, z, margin=0.1, name="it")
-    found = reader_comparison(y, z, margin=0.1, random_state=0)
+    display = RaterDisplay.from_predictions(y, z, margin=0.1, name="it")
+    found = rater_comparison(y, z, margin=0.1, random_state=0)
     assert display.names[0] == "Ann"
     assert_allclose(display.error, np.sort(found.readers.error))
     points, _, (bars,) = display.readers_
@@ -57,8 +57,8 @@ def test_several_models_are_lines_of_their_own(data):
     model, X, y = data
     z = model.predict_proba(X)
     models = {"it": z, "its contrary": 1 - z}
-    display = ReaderDisplay.from_predictions(y, models, margin=0.1)
-    table = reader_comparison(y, models, margin=0.1, random_state=0)
+    display = RaterDisplay.from_predictions(y, models, margin=0.1)
+    table = rater_comparison(y, models, margin=0.1, random_state=0)
     labels = [text.get_text() for text in display.ax_.get_yticklabels()]
     assert labels == [*models, "one more reader", *display.names]
     points, _, (bars,) = display.model_
@@ -72,17 +72,17 @@ def test_several_models_are_lines_of_their_own(data):
         )
     assert_allclose(display.upper, [own.upper for own in table.comparisons.values()])
     # beside each model the readers are the same
-    alone = ReaderDisplay.from_predictions(y, z, margin=0.1)
+    alone = RaterDisplay.from_predictions(y, z, margin=0.1)
     assert_allclose(display.readers_[0].get_xdata(), alone.readers_[0].get_xdata())
     assert_allclose(display.reader_error, alone.reader_error)
     with pytest.raises(ValueError, match="judge 'other'"):
-        ReaderDisplay.from_predictions(y, {"it": z, "other": ["maybe"] * 120})
+        RaterDisplay.from_predictions(y, {"it": z, "other": ["maybe"] * 120})
 
 
 def test_from_estimator_is_from_its_predictions(data):
     model, X, y = data
-    one = ReaderDisplay.from_estimator(model, X, y, margin=0.1)
-    other = ReaderDisplay.from_predictions(y, model.predict_proba(X), margin=0.1)
+    one = RaterDisplay.from_estimator(model, X, y, margin=0.1)
+    other = RaterDisplay.from_predictions(y, model.predict_proba(X), margin=0.1)
     assert_allclose(one.difference, other.difference)
     assert one.name == "LogisticRegression"
 
@@ -90,7 +90,7 @@ def test_from_estimator_is_from_its_predictions(data):
 def test_axes_styles_and_bare_differences(data):
     model, X, y = data
     _, ax = plt.subplots()
-    display = ReaderDisplay.from_predictions(
+    display = RaterDisplay.from_predictions(
         y, model.predict(X), ax=ax, reader_kwargs={"color": "k"}, model_kwargs={"color": "r"}
     )
     assert display.ax_ is ax
@@ -105,7 +105,7 @@ def test_readers_of_no_shared_rows_are_left_out():
     said[6] = [None, None, None, "a"]
     y = Annotations.from_matrix(said, raters=list("ABCD"))
     with pytest.warns(UserWarning, match="only 3 raters"):
-        display = ReaderDisplay.from_predictions(y, ["a"] * 40)
+        display = RaterDisplay.from_predictions(y, ["a"] * 40)
     assert sorted(display.names) == list("ABC")
 
 
@@ -116,10 +116,10 @@ def test_grades_stand_at_a_distance():
     said = np.clip(grade + rng.integers(-1, 2, (100, 5)), 0, 3)
     y = Annotations.from_matrix(said, classes=range(4))
     judge = np.clip(grade[:, 0] + rng.integers(-2, 3, 100), 0, 3)
-    display = ReaderDisplay.from_predictions(y, judge, margin=1.5, distance="ordinal")
+    display = RaterDisplay.from_predictions(y, judge, margin=1.5, distance="ordinal")
     steps = np.abs(said[:, :, None] - said[:, None]).mean(axis=0)
     assert_allclose(display.error, np.sort(steps.sum(axis=1) / 4 / 2))
     assert_allclose(display.model_error[0], np.abs(said - judge[:, None]).mean() / 2)
     assert "steps" in display.ax_.get_xlabel()
-    alike = ReaderDisplay.from_predictions(y, judge, distance=1 - np.eye(4))
+    alike = RaterDisplay.from_predictions(y, judge, distance=1 - np.eye(4))
     assert "squared distance" in alike.ax_.get_xlabel()

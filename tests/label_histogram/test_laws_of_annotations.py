@@ -13,7 +13,7 @@ NAMES = np.array(["a", "b", "c"])
 
 
 def _table(y, z):
-    found = metrics.reader_table(y, n_blocks=6)
+    found = metrics.rater_table(y, n_blocks=6)
     return found.statistic, found.pvalue
 
 
@@ -35,11 +35,11 @@ FUNCTIONS = {
     "irreducible_loss": lambda y, z: metrics.irreducible_loss(y),
     "expected_squared_loss": metrics.expected_squared_loss,
     "calibration_loss": lambda y, z: metrics.calibration_loss(y, z, n_bins=2),
-    "reader_table": _table,
+    "rater_table": _table,
     "alternative_annotator_test": _against_readers,
 }
 # blocks of rows are cut in their order
-ORDERED = ("reader_table",)
+ORDERED = ("rater_table",)
 
 pytestmark = pytest.mark.filterwarnings("ignore:There are only 4 raters:UserWarning")
 

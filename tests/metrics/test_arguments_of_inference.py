@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from sklearn_lhcal.display import ReaderDisplay
+from sklearn_lhcal.display import RaterDisplay
 from sklearn_lhcal.distributions import Dirichlet
 from sklearn_lhcal.label_histogram import Annotations
 from sklearn_lhcal.metrics import (
@@ -20,8 +20,8 @@ from sklearn_lhcal.metrics import (
     null_epistemic_error,
     paired_difference,
     policy_curve,
-    reader_comparison,
-    reader_table,
+    rater_comparison,
+    rater_table,
     referral_curve,
     reliability_curve,
     risk_bound,
@@ -54,15 +54,15 @@ DOORS = {
         lambda **how: study_size(expected_accuracy, Y, Z, half_width=0.1, **how),
         ("confidence_level", "n_blocks"),
     ),
-    "reader_comparison": (
-        lambda margin=0.1, **how: reader_comparison(Y, Z, margin=margin, **how),
+    "rater_comparison": (
+        lambda margin=0.1, **how: rater_comparison(Y, Z, margin=margin, **how),
         ("margin", "confidence_level", "n_blocks"),
     ),
-    "ReaderDisplay": (
-        lambda **how: ReaderDisplay.from_predictions(Y, Z, **how),
+    "RaterDisplay": (
+        lambda **how: RaterDisplay.from_predictions(Y, Z, **how),
         ("margin", "confidence_level", "n_blocks"),
     ),
-    "reader_table": (lambda **how: reader_table(Y, **how), ("confidence_level", "n_blocks")),
+    "rater_table": (lambda **how: rater_table(Y, **how), ("confidence_level", "n_blocks")),
     "alternative_annotator_test": (
         lambda **how: alternative_annotator_test(Y, Z, **how),
         ("epsilon", "least_rows", "false_discovery_rate"),

@@ -42,8 +42,8 @@ from sklearn_lhcal.metrics import (
     loss_decomposition,
     posterior_epistemic_loss,
     ranked_probability_score,
-    reader_comparison,
-    reader_table,
+    rater_comparison,
+    rater_table,
 )
 
 K = 4
@@ -248,7 +248,7 @@ def test_readers_and_judges_at_a_distance(distance):
     d2 = squares(distance)
     y = Annotations.from_matrix(said[:, :5], classes=list(range(K)))
     judge = said[:, 5]
-    found = reader_comparison(y, judge, margin=0.1, distance=distance, random_state=0)
+    found = rater_comparison(y, judge, margin=0.1, distance=distance, random_state=0)
     pairs = [(a, b) for a in range(5) for b in range(5) if a != b]
     between = np.mean([d2[said[:, a], said[:, b]].mean() / 2 for a, b in pairs])
     of_judge = np.mean([d2[judge, said[:, a]].mean() / 2 for a in range(5)])
@@ -288,16 +288,16 @@ def test_a_judge_who_errs_by_far_is_found_by_a_distance():
     far = np.where(truth > 1, 0, K - 1)[:, 0]
     judge = np.where(wrong[:, 5], far, truth[:, 0])
     y = Annotations.from_matrix(said[:, :5], classes=list(range(K)))
-    alike = reader_comparison(y, judge, margin=0.1, random_state=0)
-    apart = reader_comparison(y, judge, margin=0.1, distance="interval", random_state=0)
+    alike = rater_comparison(y, judge, margin=0.1, random_state=0)
+    apart = rater_comparison(y, judge, margin=0.1, distance="interval", random_state=0)
     # .51 of pairs differ, of readers .42; but squared they are six times as far apart
     assert abs(alike.difference.estimate) < 0.2
     assert apart.difference.low > 0.5
     # a margin is in the unit of the distance; of probabilities it is below 1
-    wide = reader_comparison(y, judge, margin=4.5, distance="interval", random_state=0)
+    wide = rater_comparison(y, judge, margin=4.5, distance="interval", random_state=0)
     assert wide.non_inferior
     with pytest.raises(ValueError, match="margin must be below 1"):
-        reader_comparison(y, judge, margin=4.5)
+        rater_comparison(y, judge, margin=4.5)
 
 
 def test_guessing_grades_is_found_where_steps_count():
@@ -306,7 +306,7 @@ def test_guessing_grades_is_found_where_steps_count():
     said = np.clip(truth + rng.integers(-1, 2, (200, 6)), 0, K - 1)
     said[:, 0] = rng.permutation(said[:, 0])
     y = Annotations.from_matrix(said, classes=list(range(K)))
-    p = reader_table(y, distance="ordinal", random_state=0).p_values
+    p = rater_table(y, distance="ordinal", random_state=0).p_values
     assert p["agreement with the others"] < 1e-3
 
 

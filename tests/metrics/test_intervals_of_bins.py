@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from sklearn_lhcal import metrics
-from sklearn_lhcal.datasets import make_label_histograms, make_reader_study
+from sklearn_lhcal.datasets import make_label_histograms, make_rater_study
 from sklearn_lhcal.label_histogram import Annotations, fleiss_kappa, gwet_ac
 from sklearn_lhcal.metrics import confidence_interval
 
@@ -78,7 +78,7 @@ def test_bins_of_blocks_add_up(metric, options, mapped, weighted, grouped):
 def test_so_do_bins_with_raters(n_raters, metric, options, mapped, weighted):
     """A rating that goes changes its row and its rater's sums; with three raters left no pairs of
     pairs are without a common rater."""
-    data = make_reader_study(24, n_raters, n_classes=3, random_state=0)
+    data = make_rater_study(24, n_raters, n_classes=3, random_state=0)
     how = {"n_blocks": 6, "random_state": 0, **options}
     if weighted:
         how["sample_weight"] = np.random.default_rng(0).integers(1, 4, 24) * 0.37
@@ -141,7 +141,7 @@ def _check_by_evaluation(metric, mapped, y, proba, how):
 @pytest.mark.filterwarnings("ignore:.*the standard error (may be too small|is 0)")
 def test_rows_that_do_not_count_are_no_units(metric, least, options, raters):
     """Without weight, or with too few raters, a row is a row less: in blocks and in df too."""
-    data = make_reader_study(60, 6, n_classes=3, random_state=0)
+    data = make_rater_study(60, 6, n_classes=3, random_state=0)
     rng = np.random.default_rng(0)
     single = rng.random(60) < 0.5
     y = data.y.keep(~single[data.y.row] | (data.y.rater == 0))

@@ -12,7 +12,7 @@ from sklearn_lhcal.metrics import (
     epistemic_loss,
     expected_accuracy,
     paired_difference,
-    reader_comparison,
+    rater_comparison,
 )
 
 WORDS = np.array(["a", "b", "c"], dtype=object)
@@ -46,7 +46,7 @@ def data(rng):
 
 
 def compared(y, judges, **how):
-    return reader_comparison(y, judges, margin=0.1, **{"random_state": 0} | how)
+    return rater_comparison(y, judges, margin=0.1, **{"random_state": 0} | how)
 
 
 @pytest.mark.parametrize("how", [{}, {"raters": "fixed"}, {"distance": 1 - np.eye(3)}])

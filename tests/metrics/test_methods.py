@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from sklearn_lhcal.datasets import make_label_histograms, make_reader_study
+from sklearn_lhcal.datasets import make_label_histograms, make_rater_study
 from sklearn_lhcal.distributions import Dirichlet
 from sklearn_lhcal.label_histogram import Annotations
 from sklearn_lhcal.metrics import (
@@ -68,7 +68,7 @@ def test_a_seed_repeats():
 
 
 def test_raters_are_passed_on():
-    study = make_reader_study(80, random_state=0)
+    study = make_rater_study(80, random_state=0)
     methods = {"half": study.prediction}
     metrics = [expected_squared_loss]
     for raters, n in (("random", 5), ("fixed", None), (None, 5)):

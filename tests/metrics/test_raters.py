@@ -9,7 +9,7 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy import stats
 
-from sklearn_lhcal.datasets import make_label_histograms, make_reader_study
+from sklearn_lhcal.datasets import make_label_histograms, make_rater_study
 from sklearn_lhcal.distributions import Dirichlet
 from sklearn_lhcal.label_histogram import Annotations, fleiss_kappa
 from sklearn_lhcal.metrics import (
@@ -475,7 +475,7 @@ def test_any_function_of_annotations_has_an_interval():
 def test_few_raters_who_look_alike_still_count(n_raters):
     """Where they differ no more than their ratings would, degrees of freedom are those of rows from
     five raters on."""
-    y = make_reader_study(100, n_raters, rater_std=0.0, slope_std=0.0, random_state=0).y
+    y = make_rater_study(100, n_raters, rater_std=0.0, slope_std=0.0, random_state=0).y
     found = confidence_interval(irreducible_loss, y, None, random_state=0)
     assert found.components.raters < found.components.cells
     if n_raters < 5:
@@ -490,7 +490,7 @@ def test_degrees_of_freedom_are_two_at_least():
     found = []
     for seed in range(12):
         how = {"design": "partial", "per_row": 3, "rater_std": 0.3, "random_state": seed}
-        y = make_reader_study(150, 6, **how).y
+        y = make_rater_study(150, 6, **how).y
         found.append(confidence_interval(irreducible_loss, y, None, random_state=seed).df)
     assert min(found) == 2
     # more than that where the variance says so
@@ -498,6 +498,6 @@ def test_degrees_of_freedom_are_two_at_least():
 
 
 def test_pairs_of_ratings_need_rows_with_two():
-    y = make_reader_study(30, 5, design="nested", random_state=0).y
+    y = make_rater_study(30, 5, design="nested", random_state=0).y
     with pytest.raises(ValueError, match="got 0 with samples of 2 labels or more"):
         confidence_interval(irreducible_loss, y, None)

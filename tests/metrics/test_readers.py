@@ -14,7 +14,7 @@ from sklearn_lhcal.metrics import (
     epistemic_loss,
     expected_accuracy,
     irreducible_loss,
-    reader_comparison,
+    rater_comparison,
 )
 
 NAMES = ["Ann", "Bob", "Cem", "Dee", "Eve"]
@@ -42,7 +42,7 @@ def y(said):
 
 def test_parts_are_the_metrics_of_their_names(y, rng):
     z = rng.dirichlet(np.ones(3), 150)
-    found = reader_comparison(y, z, margin=0.1, random_state=0)
+    found = rater_comparison(y, z, margin=0.1, random_state=0)
     disagreement = confidence_interval(irreducible_loss, y, None, random_state=0)
     accuracy = confidence_interval(expected_accuracy, y, z, random_state=0)
     assert_allclose(found.reader_error, disagreement, atol=1e-12)
@@ -64,7 +64,7 @@ def test_parts_are_the_metrics_of_their_names(y, rng):
 def test_a_model_with_the_true_probabilities_has_no_finite_worth(rng):
     Q = rng.dirichlet(np.ones(2), 300)
     y = Annotations.from_matrix((rng.random((300, 5)) < Q[:, 1:]).astype(int))
-    found = reader_comparison(y, Q, margin=0.0, random_state=0)
+    found = rater_comparison(y, Q, margin=0.0, random_state=0)
     assert np.isnan(found.worth)
     assert found.worth_high == np.inf
     assert found.worth_low > 5
@@ -77,7 +77,7 @@ def test_a_copy_of_a_reader_is_worth_one():
     for _ in range(40):
         said = study(100, 6, 0.5, 0.5 * rng.standard_normal(), rng)
         y = Annotations.from_matrix(said[:, :6])
-        found = reader_comparison(y, said[:, 6], margin=0.05, random_state=0)
+        found = rater_comparison(y, said[:, 6], margin=0.05, random_state=0)
         differences.append(found.difference.estimate)
         ratios.append(found.loss_difference.estimate)
     for values in (differences, ratios):
@@ -99,7 +99,7 @@ def test_size_and_power_beside_the_published_test():
         for _ in range(draws):
             said = study(300, 5, tau, s, rng)
             y = Annotations.from_matrix(said[:, :5], classes=[0, 1])
-            found = reader_comparison(y, said[:, 5], margin=margin, random_state=0)
+            found = rater_comparison(y, said[:, 5], margin=margin, random_state=0)
             published = alternative_annotator_test(y, said[:, 5], epsilon=0.064)
             verdicts.append((found.non_inferior, published.passed))
         passed[difference] = np.array(verdicts, dtype=float)
@@ -131,7 +131,7 @@ def each_by_hand(said, model, weight):
 def test_each_reader_by_hand(said, y, rng):
     model = np.array(list("abc"))[rng.integers(3, size=150)]
     weight = rng.integers(3, size=150)
-    found = reader_comparison(y, model, margin=0.1, sample_weight=weight, random_state=0).readers
+    found = rater_comparison(y, model, margin=0.1, sample_weight=weight, random_state=0).readers
     errors = each_by_hand(said, model, weight)
     assert found.raters.tolist() == NAMES
     assert_allclose(np.stack([found.error, found.model_error], axis=1), errors, atol=1e-12)
@@ -143,7 +143,7 @@ def test_intervals_of_readers_are_those_of_the_jackknife_over_rows(said):
     n = 50
     said, model = said[:n], np.array(["a"] * n)
     y = Annotations.from_matrix(said, raters=NAMES)
-    found = reader_comparison(y, model, margin=0.1, n_blocks=n, random_state=0).readers
+    found = rater_comparison(y, model, margin=0.1, n_blocks=n, random_state=0).readers
     whole = each_by_hand(said, model, np.ones(n))
     without = np.array(
         [each_by_hand(np.delete(said, i, 0), np.delete(model, i), np.ones(n)) for i in range(n)]
@@ -164,13 +164,13 @@ def test_readers_without_others_are_nan_and_rows_without_ratings_are_left_out():
     said[6] = [None, None, None, "a"]
     y = Annotations.from_matrix(said, raters=list("ABCD"))
     with pytest.warns(UserWarning, match="only 3 raters"):
-        found = reader_comparison(y, ["a"] * 40, margin=0.1, random_state=0).readers
+        found = rater_comparison(y, ["a"] * 40, margin=0.1, random_state=0).readers
     assert found.n_rows.tolist() == [38, 38, 38, 0]
     assert np.isnan(found.error[3])
     assert np.isfinite(found.error_interval[:3]).all()
     three = Annotations.from_matrix(said[:, :3])
     with pytest.warns(UserWarning, match="only 3 raters"):
-        expected = reader_comparison(three, ["a"] * 40, margin=0.1, random_state=0).readers
+        expected = rater_comparison(three, ["a"] * 40, margin=0.1, random_state=0).readers
     # who has said nothing takes no share of the level
     assert_allclose(found.error_interval[:3], expected.error_interval, atol=1e-12)
 
@@ -179,7 +179,7 @@ def test_a_loss_as_large_as_the_margin_is_too_large():
     """Readers and model always agree: the difference is 0 for sure."""
     y = Annotations.from_matrix([["a"] * 5, ["b"] * 5] * 20)
     for margin, passed in ((0.0, False), (1e-9, True)):
-        found = reader_comparison(y, ["a", "b"] * 20, margin=margin, random_state=0)
+        found = rater_comparison(y, ["a", "b"] * 20, margin=margin, random_state=0)
         assert found.upper == 0
         assert found.non_inferior == passed
 
@@ -189,33 +189,33 @@ def test_a_loss_as_large_as_the_margin_is_too_large():
 
 def test_labels_and_probabilities_of_the_same_model(y, rng):
     codes = rng.integers(3, size=150)
-    by_label = reader_comparison(y, np.array(list("abc"))[codes], margin=0.1, random_state=0)
+    by_label = rater_comparison(y, np.array(list("abc"))[codes], margin=0.1, random_state=0)
     frame = pd.DataFrame(np.eye(3)[codes][:, [2, 0, 1]], columns=list("cab"))
-    by_name = reader_comparison(y, frame, margin=0.1, random_state=0)
+    by_name = rater_comparison(y, frame, margin=0.1, random_state=0)
     assert by_label[:10] == by_name[:10]
     assert_array_equal(by_label.readers.difference, by_name.readers.difference)
 
 
 def test_orders_of_readers_and_rows_make_no_difference_to_estimates(said, y, rng):
     z = rng.dirichlet(np.ones(3), 150)
-    found = reader_comparison(y, z, margin=0.1, n_blocks=150, random_state=0)
+    found = rater_comparison(y, z, margin=0.1, n_blocks=150, random_state=0)
     rows = rng.permutation(150)
     turned = Annotations.from_matrix(said[rows][:, ::-1], raters=NAMES[::-1])
-    other = reader_comparison(turned, z[rows], margin=0.1, n_blocks=150, random_state=1)
+    other = rater_comparison(turned, z[rows], margin=0.1, n_blocks=150, random_state=1)
     assert_allclose(other.difference, found.difference, atol=1e-10)
     assert_allclose(other.readers.error[::-1], found.readers.error, atol=1e-12)
     assert_allclose(other.readers.error_interval[::-1], found.readers.error_interval, atol=1e-10)
 
 
 def test_probabilities_that_tie_share_their_vote(y):
-    found = reader_comparison(y, np.full((150, 3), 1 / 3), margin=0.1, random_state=0)
+    found = rater_comparison(y, np.full((150, 3), 1 / 3), margin=0.1, random_state=0)
     assert_allclose(found.model_error.estimate, 2 / 3, atol=1e-12)
 
 
 def test_fixed_readers_have_the_interval_over_rows(y, rng):
     z = rng.dirichlet(np.ones(3), 150)
-    fixed = reader_comparison(y, z, margin=0.1, raters="fixed", random_state=0)
-    random = reader_comparison(y, z, margin=0.1, random_state=0)
+    fixed = rater_comparison(y, z, margin=0.1, raters="fixed", random_state=0)
+    random = rater_comparison(y, z, margin=0.1, random_state=0)
     assert fixed.difference.components.rows == random.difference.components.rows
     assert fixed.difference.n_raters is None
     assert random.difference.n_raters == 5
@@ -231,4 +231,4 @@ def test_fixed_readers_have_the_interval_over_rows(y, rng):
 )
 def test_errors(y, prediction, message):
     with pytest.raises(ValueError, match=message):
-        reader_comparison(y, prediction, margin=0.1)
+        rater_comparison(y, prediction, margin=0.1)

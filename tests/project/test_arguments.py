@@ -92,7 +92,7 @@ def test_other_functions():
             "fit_params must be a dict or None, got 'x'",
         ),
         (lambda: datasets.make_mixed_images(None, [0, 1]), "X"),
-        (lambda: datasets.make_reader_study(30, 5, random_state="abc"), "random_state must"),
+        (lambda: datasets.make_rater_study(30, 5, random_state="abc"), "random_state must"),
         (lambda: DIRICHLET.sample(10**30), "n_draws must be an int from 1 to 1000000"),
         (lambda: second_opinion_value(Z), "distribution must be a Distribution, got array"),
         (lambda: label_policy(Z, COSTS, 0.1), "distribution must be a Distribution, got array"),
@@ -132,7 +132,7 @@ def test_torch_losses():
 
 def test_checked_functions_are_what_they_were():
     """They pickle, and their signatures and docstrings are those of the function."""
-    for function in (metrics.confidence_interval, datasets.make_reader_study):
+    for function in (metrics.confidence_interval, datasets.make_rater_study):
         assert pickle.loads(pickle.dumps(function)) is function
         assert "random_state" in inspect.signature(function).parameters
         assert function.__doc__.lstrip()

@@ -17,8 +17,8 @@ from sklearn_lhcal.neural_network import NeuralClassifier
 
 RESULTS = {
     "loss_decomposition": lambda: metrics.loss_decomposition(Y, Z),
-    "reader_comparison": lambda: metrics.reader_comparison(ANNOTATIONS, Z, margin=0.05),
-    "reader_table": lambda: metrics.reader_table(ANNOTATIONS),
+    "rater_comparison": lambda: metrics.rater_comparison(ANNOTATIONS, Z, margin=0.05),
+    "rater_table": lambda: metrics.rater_table(ANNOTATIONS),
     "alternative_annotator_test": lambda: metrics.alternative_annotator_test(
         ANNOTATIONS, Z, least_rows=2
     ),

@@ -15,7 +15,7 @@ from sklearn.naive_bayes import GaussianNB
 from sklearn_lhcal.calibration import (
     AlphaCalibration,
     DecisionCalibration,
-    ReaderEffects,
+    RaterEffects,
     TemperatureScaling,
 )
 from sklearn_lhcal.distributions import Dirichlet
@@ -80,7 +80,7 @@ def test_readers_raise_no_floating_point_error():
     P = rng.dirichlet(np.full(3, 0.2), 60)
     labels = np.array([rng.choice(3, 4, p=p) for p in P])
     with np.errstate(all="raise"):
-        model = ReaderEffects("proba").fit(P, Annotations.from_matrix(labels))
+        model = RaterEffects("proba").fit(P, Annotations.from_matrix(labels))
         assert np.isfinite(model.predict_proba(P, rater=labels[:, 0] % 2)).all()
         assert np.isfinite(model.predict_proba(P)).all()
 

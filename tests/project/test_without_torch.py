@@ -45,7 +45,7 @@ calibration.AlphaCalibration("proba", likelihood="paper", features="logits").fit
 calibration.RiskControlledDecision("proba", 1 - np.eye(3), budget=0.9).fit(z, y).decide(z)
 calibration.EpistemicCalibration(LogisticRegression()).fit(z, y)
 names = np.random.default_rng(0).integers(0, 3, (200, 3))
-calibration.ReaderEffects("proba").fit(z, Annotations.from_matrix(names, classes=[0, 1, 2]))
+calibration.RaterEffects("proba").fit(z, Annotations.from_matrix(names, classes=[0, 1, 2]))
 fleiss_kappa(y)
 metrics.confidence_interval(metrics.calibration_loss, y, z)
 metrics.loss_decomposition(y, z)

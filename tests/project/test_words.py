@@ -82,3 +82,22 @@ def test_words_of_pages(page):
 def test_old_words_are_found():
     assert found("The model as it came loses .05 of the labels.")
     assert not found("The uncalibrated model loses 0.05 of the labels, see ``votes``.")
+
+
+def test_names_that_were_replaced_stay_away():
+    """In code, pages, tests and benchmarks: one name for one thing."""
+    replaced = (
+        r"reader_(comparison|table)|Reader(Display|Effects|Comparison|Table)|make_reader_study"
+        r"|\bfloor(_weight_|_\b|=)|hidden_layer_sizes|solver=(LBFGS|Newton|Adam)"
+    )
+    folders = ("sklearn_lhcal", "tests", "benchmarks", "examples", "doc")
+    files = [p for folder in folders for p in (ROOT / folder).rglob("*.py")]
+    wrong = [
+        (str(path.relative_to(ROOT)), match[0])
+        for path in [*files, *PAGES]
+        if path != Path(__file__)
+        and "auto_examples" not in path.parts
+        and "_build" not in path.parts
+        for match in re.finditer(replaced, path.read_text(encoding="utf-8"))
+    ]
+    assert not wrong

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from sklearn_lhcal.label_histogram import Annotations
-from sklearn_lhcal.metrics import reader_comparison
+from sklearn_lhcal.metrics import rater_comparison
 from sklearn_lhcal.report import report
 
 pytest.importorskip("jinja2")
@@ -36,7 +36,7 @@ def test_the_difference_is_that_of_the_comparison(study, made):
     """By counts alone, and by names."""
     _, y, p = study
     how = {"raters": "fixed", "groups": np.arange(150) // 2, "random_state": 0}
-    expected = reader_comparison(y, p, margin=0.05, **how)
+    expected = rater_comparison(y, p, margin=0.05, **how)
     (found,) = [m for m in made.data["metrics"] if m["name"] == "excess_error"][:1]
     assert found["estimate"] == pytest.approx(expected.difference.estimate, abs=1e-12)
     assert f"{expected.worth_low:.1f} raters at least" in made.data["raters"]["sentences"][-1]

@@ -36,7 +36,7 @@ from .statistic import MeanStatistic
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-# of a ReaderComparison in a table of judges
+# of a RaterComparison in a table of judges
 _SHOWN = ("upper", "non_inferior", "worth", "worth_low", "worth_high")
 
 
@@ -197,7 +197,7 @@ def reader_means(
 
 
 @result
-class ReaderRows(NamedTuple):
+class RaterRows(NamedTuple):
     """Each reader against the others; NaN for one who shares samples with nobody.
 
     Attributes
@@ -225,8 +225,8 @@ class ReaderRows(NamedTuple):
 
 
 @result
-class ReaderComparison(NamedTuple):
-    """What `reader_comparison` returns.
+class RaterComparison(NamedTuple):
+    """What `rater_comparison` returns.
 
     Attributes
     ----------
@@ -246,7 +246,7 @@ class ReaderComparison(NamedTuple):
         interval of EL holds 0.
     worth_low, worth_high : float
         Interval of m*; inf where EL may be 0.
-    readers : ReaderRows
+    readers : RaterRows
         Each reader; intervals hold for all of them together, for these readers and new samples.
     """
 
@@ -260,16 +260,16 @@ class ReaderComparison(NamedTuple):
     worth: float
     worth_low: float
     worth_high: float
-    readers: ReaderRows
+    readers: RaterRows
 
 
 @result
 class JudgeTable(NamedTuple):
-    """What `reader_comparison` returns for several judges.
+    """What `rater_comparison` returns for several judges.
 
     Attributes
     ----------
-    comparisons : dict of ReaderComparison
+    comparisons : dict of RaterComparison
         Each judge beside one more reader.
     differences : dict of ConfidenceInterval
         By pairs of judges, how much more often a reader disagrees with the first than with the
@@ -281,7 +281,7 @@ class JudgeTable(NamedTuple):
         One row for each judge, and one for each pair of judges; they need pandas.
     """
 
-    comparisons: dict[str, ReaderComparison]
+    comparisons: dict[str, RaterComparison]
     differences: dict[tuple[str, str], ConfidenceInterval]
     correlations: dict[tuple[str, str], ConfidenceInterval]
 
@@ -360,7 +360,7 @@ Judges = Mapping[str, PredictionLike]
 
 
 @checked
-def reader_comparison(
+def rater_comparison(
     y: Annotations,
     prediction: PredictionLike | Judges,
     *,
@@ -372,7 +372,7 @@ def reader_comparison(
     n_blocks: int = 50,
     random_state: Seed = None,
     distance: Distance = None,
-) -> "ReaderComparison | JudgeTable":
+) -> "RaterComparison | JudgeTable":
     """Whether a model is as good as one more reader.
 
     Two readers of a sample disagree with probability IL. A reader disagrees with the model's label
@@ -405,8 +405,8 @@ def reader_comparison(
 
     Returns
     -------
-    ReaderComparison or JudgeTable
-        For a dict a `JudgeTable`: a `ReaderComparison` of each judge, and for each pair of judges
+    RaterComparison or JudgeTable
+        For a dict a `JudgeTable`: a `RaterComparison` of each judge, and for each pair of judges
         the difference of their errors, and whether they err together. Each interval holds by
         itself, not all together.
 
@@ -440,14 +440,14 @@ def reader_comparison(
     >>> truth = rng.integers(2, size=(300, 1))
     >>> said = np.where(rng.random((300, 6)) < 0.8, truth, 1 - truth)
     >>> y = Annotations.from_matrix(said[:, :5])
-    >>> result = reader_comparison(y, said[:, 5], margin=0.05, random_state=0)
+    >>> result = rater_comparison(y, said[:, 5], margin=0.05, random_state=0)
     >>> bool(result.difference.low < 0 < result.difference.high)
     True
 
     Two judges, of whom the second mostly says what the first says:
 
     >>> judges = {"a": said[:, 5], "b": np.where(rng.random(300) < 0.7, said[:, 5], truth[:, 0])}
-    >>> table = reader_comparison(y, judges, margin=0.05, random_state=0)
+    >>> table = rater_comparison(y, judges, margin=0.05, random_state=0)
     >>> isinstance(table, JudgeTable), bool(table.correlations["a", "b"].low > 0.5)
     (True, True)
     """
@@ -491,7 +491,7 @@ def _read_judges(y, judges: Judges, sample_weight, groups) -> dict[str, Rows]:
 
 def _comparison(
     rows: Rows, losses: _Losses, P: Floats | None, design: Design, margin: float, level: float
-) -> ReaderComparison:
+) -> RaterComparison:
     """One judge beside one more reader."""
     found = [statistic_of_pairs(terms, rows) for terms in losses.compared()]
     difference, model, reader, loss, ratio = (
@@ -500,7 +500,7 @@ def _comparison(
     t = student.ppf(level, difference.df)
     upper = difference.estimate + t * difference.standard_error
     worth, low, high = _worth(ratio)
-    return ReaderComparison(
+    return RaterComparison(
         difference=difference,
         upper=float(upper),
         margin=float(margin),
@@ -522,7 +522,7 @@ def _worth(ratio: ConfidenceInterval) -> tuple[float, float, float]:
     return worth, low, high
 
 
-def _each(rows: Rows, P: Floats | None, block, confidence_level: float) -> ReaderRows:
+def _each(rows: Rows, P: Floats | None, block, confidence_level: float) -> RaterRows:
     """Each reader's errors and the model's, against the other readers of the same samples."""
     at = compared(rows, P)
     names = named_raters(rows.labels).raters
@@ -532,12 +532,12 @@ def _each(rows: Rows, P: Floats | None, block, confidence_level: float) -> Reade
     model = reader_means(at.model_error, *how)
     difference = reader_means(at.model_error - at.reader_error, *how)
     n_rows = np.bincount(at.reader, minlength=R)
-    return ReaderRows(names, n_rows, error.mean, model.mean, error.interval, *difference)
+    return RaterRows(names, n_rows, error.mean, model.mean, error.interval, *difference)
 
 
 @result
-class ReaderTable(NamedTuple):
-    """What `reader_table` returns.
+class RaterTable(NamedTuple):
+    """What `rater_table` returns.
 
     Attributes
     ----------
@@ -579,7 +579,7 @@ _COMPARED_BY = ("class frequencies", "agreement with the others")
 
 
 @checked
-def reader_table(
+def rater_table(
     y: Annotations,
     *,
     sample_weight: Weights = None,
@@ -588,7 +588,7 @@ def reader_table(
     n_blocks: int = 50,
     random_state: Seed = None,
     distance: Distance = None,
-) -> ReaderTable:
+) -> RaterTable:
     """Which readers name which classes more often than others do, and whether they differ at all.
 
     The bias of a reader is the share of her labels in a class minus the share of the other labels
@@ -604,11 +604,11 @@ def reader_table(
     sample_weight, groups, confidence_level, n_blocks, random_state
         As in `confidence_interval`.
     distance : None, "ordinal", "interval" or array-like of shape (n_classes, n_classes), optional
-        As in `reader_comparison`: by how much readers disagree, where their agreement is tested.
+        As in `rater_comparison`: by how much readers disagree, where their agreement is tested.
 
     Returns
     -------
-    ReaderTable
+    RaterTable
 
     Raises
     ------
@@ -631,7 +631,7 @@ def reader_table(
     >>> from sklearn_lhcal.label_histogram import Annotations
     >>> rng = np.random.default_rng(0)
     >>> said = (rng.random((200, 5)) < [0.8, 0.5, 0.5, 0.5, 0.5]).astype(int)
-    >>> table = reader_table(Annotations.from_matrix(said), random_state=0)
+    >>> table = rater_table(Annotations.from_matrix(said), random_state=0)
     >>> table.raters[table.interval[:, 1, 0] > 0], table.pvalue < 0.01
     (array([0]), True)
     """
@@ -654,7 +654,7 @@ def reader_table(
     df = (panel.df, design.rows.n - 1.0)
     F = float(_ratios(shares, panel)[:free].max())
     p = [min(free * float(fisher.sf(F, *df)), 1.0), _p_of_agreement(rows, n_blocks, distance)]
-    return ReaderTable(
+    return RaterTable(
         raters=labels.raters,
         classes=names_of(rows.labels),
         n_rows=np.bincount(at.reader, minlength=R),
@@ -742,7 +742,7 @@ def alternative_annotator_test(
     where half of the hypotheses are rejected.
 
     For comparison with the literature: raters are fixed here, and a sample counts by who wins it.
-    `reader_comparison` speaks of readers like these, and has more power.
+    `rater_comparison` speaks of readers like these, and has more power.
 
     Parameters
     ----------
@@ -757,7 +757,7 @@ def alternative_annotator_test(
         Raters with fewer samples are not tested. A sample counts where another rater has rated it
         too.
     distance : None, "ordinal", "interval" or array-like of shape (n_classes, n_classes), optional
-        As in `reader_comparison`: whoever is nearer to the other raters wins.
+        As in `rater_comparison`: whoever is nearer to the other raters wins.
 
     Returns
     -------

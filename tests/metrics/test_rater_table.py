@@ -5,7 +5,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from sklearn_lhcal.label_histogram import Annotations
-from sklearn_lhcal.metrics import reader_table
+from sklearn_lhcal.metrics import rater_table
 
 
 def draws_of(tau, R, n, draws, K=2):
@@ -17,7 +17,7 @@ def draws_of(tau, R, n, draws, K=2):
         p = np.exp(u) / np.exp(u).sum(axis=2, keepdims=True)
         said = (p.cumsum(axis=2) < rng.random((n, R, 1))).sum(axis=2)
         y = Annotations.from_matrix(said, classes=np.arange(K))
-        found.append(reader_table(y, random_state=0).pvalue)
+        found.append(rater_table(y, random_state=0).pvalue)
     return np.array(found)
 
 
@@ -25,7 +25,7 @@ def test_biases_by_hand():
     rng = np.random.default_rng(0)
     said = np.array(list("abc"), dtype=object)[rng.integers(3, size=(60, 5))]
     said[(rng.random((60, 5)) < 0.4) & (np.arange(5) > 1)] = None
-    found = reader_table(Annotations.from_matrix(said), random_state=0)
+    found = rater_table(Annotations.from_matrix(said), random_state=0)
     assert found.classes.tolist() == list("abc")
     for r in range(5):
         rows = [
@@ -59,7 +59,7 @@ def test_two_classes_are_one():
     rng = np.random.default_rng(0)
     said = (rng.random((80, 4)) < [0.4, 0.5, 0.6, 0.5]).astype(int)
     with pytest.warns(UserWarning, match="only 4 raters"):
-        found = reader_table(Annotations.from_matrix(said), random_state=0)
+        found = rater_table(Annotations.from_matrix(said), random_state=0)
     assert_allclose(found.bias[:, 0], -found.bias[:, 1], atol=1e-12)
     assert_allclose(found.interval[:, 0, 0], -found.interval[:, 1, 1], atol=1e-12)
     assert found.df[0] == pytest.approx(3)
@@ -67,7 +67,7 @@ def test_two_classes_are_one():
 
 def test_readers_who_always_agree_do_not_differ():
     y = Annotations.from_matrix([["a"] * 5, ["b"] * 5] * 20)
-    found = reader_table(y, random_state=0)
+    found = rater_table(y, random_state=0)
     assert found.pvalue == 1.0
     assert not found.bias.any()
 
@@ -81,22 +81,22 @@ def test_simultaneous_intervals_cover_all_biases():
     for _ in range(150):
         said = (rng.random((100, 5)) < shares).astype(int)
         y = Annotations.from_matrix(said, classes=[0, 1])
-        interval = reader_table(y, random_state=0).interval[:, 1]
+        interval = rater_table(y, random_state=0).interval[:, 1]
         covered.append(((interval[:, 0] < bias) & (bias < interval[:, 1])).all())
     assert np.mean(covered) > 0.95 - 2.5 * np.sqrt(0.05 * 0.95 / 150)
 
 
 def test_labels_without_raters_are_refused():
     with pytest.raises(ValueError, match="y does not say who gave the labels"):
-        reader_table([[1, 2], [2, 1]])
+        rater_table([[1, 2], [2, 1]])
 
 
 def test_a_class_against_the_rest():
     """One class of three is tried at a third of the level that it has alone."""
     rng = np.random.default_rng(0)
     said = rng.integers(3, size=(60, 5))
-    found = reader_table(Annotations.from_matrix(said), confidence_level=0.94, random_state=0)
-    alone = reader_table(
+    found = rater_table(Annotations.from_matrix(said), confidence_level=0.94, random_state=0)
+    alone = rater_table(
         Annotations.from_matrix((said == 2).astype(int)), confidence_level=0.98, random_state=0
     )
     assert_allclose(found.bias[:, 2], alone.bias[:, 1], atol=1e-12)
@@ -106,7 +106,7 @@ def test_a_class_against_the_rest():
 def test_a_reader_of_one_group_has_no_interval():
     said = np.random.default_rng(0).integers(2, size=(60, 6)).astype(object)
     said[20:, 5] = None
-    found = reader_table(
+    found = rater_table(
         Annotations.from_matrix(said), groups=np.repeat([0, 1, 2], 20), random_state=0
     )
     assert np.isfinite(found.bias).all()
@@ -116,7 +116,7 @@ def test_a_reader_of_one_group_has_no_interval():
 
 def test_degrees_of_freedom_are_those_of_readers_and_blocks():
     said = np.random.default_rng(0).integers(2, size=(60, 5))
-    found = reader_table(Annotations.from_matrix(said), n_blocks=12, random_state=0)
+    found = rater_table(Annotations.from_matrix(said), n_blocks=12, random_state=0)
     assert_allclose(found.df, (4, 11), rtol=1e-12)
 
 
@@ -128,7 +128,7 @@ def of_guesser(guess: float, n: int, draws: int, per_row: int = 6):
         wrong = rng.random((n, 6)) < [0.15 + 0.85 * guess, *[0.15] * 5]
         said = np.where(wrong, rng.integers(3, size=(n, 6)), truth).astype(object)
         said[rng.random((n, 6)).argsort(axis=1).argsort(axis=1) >= per_row] = None
-        yield reader_table(Annotations.from_matrix(said, classes=[0, 1, 2]), random_state=0)
+        yield rater_table(Annotations.from_matrix(said, classes=[0, 1, 2]), random_state=0)
 
 
 def test_a_reader_who_guesses_is_found_though_class_frequencies_are_alike():

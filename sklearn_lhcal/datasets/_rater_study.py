@@ -20,7 +20,7 @@ _BLOCK = 4_000_000
 
 
 @checked
-def make_reader_study(
+def make_rater_study(
     n_rows: int = 200,
     n_raters: int = 5,
     n_classes: int = 3,
@@ -94,7 +94,7 @@ def make_reader_study(
 
     Examples
     --------
-    >>> study = make_reader_study(100, 8, design="partial", rater_std=0.8, random_state=0)
+    >>> study = make_rater_study(100, 8, design="partial", rater_std=0.8, random_state=0)
     >>> study.y
     Annotations(100 samples, 8 raters, 300 labels of 3 classes)
     >>> from sklearn_lhcal.label_histogram import KnownProbabilities

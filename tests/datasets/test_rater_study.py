@@ -1,9 +1,9 @@
-"""make_reader_study: who reads what, and that its truth is the truth."""
+"""make_rater_study: who reads what, and that its truth is the truth."""
 
 import numpy as np
 import pytest
 
-from sklearn_lhcal.datasets import make_reader_study
+from sklearn_lhcal.datasets import make_rater_study
 from sklearn_lhcal.label_histogram import KnownProbabilities
 from sklearn_lhcal.metrics import (
     calibration_loss,
@@ -18,7 +18,7 @@ DESIGNS = ["crossed", "partial", "nested", "split_plot", "crowd"]
 @pytest.mark.parametrize("design", DESIGNS)
 def test_designs(design):
     """Readings of a row, rows of a reader, and how many of them share how much."""
-    y = make_reader_study(60, 8, design=design, random_state=0).y
+    y = make_rater_study(60, 8, design=design, random_state=0).y
     I = np.zeros((60, len(y.raters)), dtype=int)  # noqa: E741
     np.add.at(I, (y.row, y.rater), 1)
     assert I.max() == 1
@@ -43,7 +43,7 @@ def test_the_truth_is_what_new_readers_say(rater_std, slope_std):
 
     The mean of squared standardised differences is 1 within five standard errors.
     """
-    study = make_reader_study(
+    study = make_rater_study(
         100,
         design="crowd",
         per_row=400,
@@ -61,10 +61,8 @@ def test_the_truth_is_what_new_readers_say(rater_std, slope_std):
 
 @pytest.mark.slow
 def test_the_prediction_is_calibrated_for_new_readers():
-    calibrated = make_reader_study(
-        600, design="crowd", rater_std=0.8, slope_std=0.3, random_state=0
-    )
-    sharp = make_reader_study(
+    calibrated = make_rater_study(600, design="crowd", rater_std=0.8, slope_std=0.3, random_state=0)
+    sharp = make_rater_study(
         600, design="crowd", rater_std=0.8, slope_std=0.3, overconfidence=2, random_state=0
     )
     np.testing.assert_array_equal(calibrated.y.label, sharp.y.label)
@@ -77,12 +75,12 @@ def test_the_prediction_is_calibrated_for_new_readers():
 
 
 def test_readers_differ_as_much_as_is_said():
-    study = make_reader_study(10, 2000, 2, rater_std=0.7, slope_std=0.4, random_state=0)
+    study = make_rater_study(10, 2000, 2, rater_std=0.7, slope_std=0.4, random_state=0)
     # the standard error of a standard deviation is σ/√(2R)
     assert abs(study.bias.std() - 0.7) < 5 * 0.7 / np.sqrt(8000)
     assert abs(study.slope.std() - 0.4) < 5 * 0.4 / np.sqrt(4000)
     assert study.bias.shape == (2000, 2)
-    again = make_reader_study(10, 2000, 2, rater_std=0.7, slope_std=0.4, random_state=0)
+    again = make_rater_study(10, 2000, 2, rater_std=0.7, slope_std=0.4, random_state=0)
     np.testing.assert_array_equal(again.y.label, study.y.label)
 
 
@@ -99,4 +97,4 @@ def test_readers_differ_as_much_as_is_said():
 )
 def test_what_is_refused(options, message):
     with pytest.raises(ValueError, match=message):
-        make_reader_study(**options)
+        make_rater_study(**options)
