@@ -2,8 +2,8 @@
 
 They serve the calibrators, and anyone's own training loop. Shapes: n samples, K classes, S members
 of an ensemble. Each loss is a (weighted) mean over samples or labels, in nats: its `total` divided
-by its `size`. Average the totals over batches, as `NeuralClassifier` does. Dividing each by its own size
-favours samples that share their batch with few labels.
+by its `size`. Average the totals over batches, as `NeuralClassifier` does. Dividing each by its own
+size favours samples that share their batch with few labels.
 """
 
 import copy
