@@ -211,8 +211,8 @@ def read_rows(
     check_row_names(y=y, prediction=prediction, sample_weight=sample_weight, groups=groups)
     if prediction is None:
         return Rows.of(labels, labels.mu, sample_weight, groups)
-    single = not isinstance(prediction, Distribution) and np.ndim(prediction) == 1
-    prediction, own = read_prediction(prediction)
+    given = prediction
+    prediction, own = read_prediction(given)
     check_same_length(len(prediction), y=labels)
     K = prediction.shape[1]
     classes = _check_classes(own, classes, K)
@@ -220,7 +220,7 @@ def read_rows(
     if classes is not None:
         prediction = _widened(prediction, classes, labels.classes)
     rows = Rows.of(labels, prediction, sample_weight, groups)
-    if single:
+    if not isinstance(given, Distribution) and np.ndim(given) == 1:
         _warn_of_one_column(rows)
     return rows
 

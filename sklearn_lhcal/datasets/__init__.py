@@ -6,8 +6,8 @@ from ._dices import fetch_dices
 from ._digits import load_mixed_digits
 from ._made import make_label_histograms, make_random_checkerboard
 from ._mixed import make_mixed_images
-from ._ratings import load_anesthesia_ratings, load_psychiatric_diagnoses
 from ._rater_study import make_rater_study
+from ._ratings import load_anesthesia_ratings, load_psychiatric_diagnoses
 
 __all__ = [
     "fetch_cifar10h",
