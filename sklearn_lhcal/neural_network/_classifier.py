@@ -49,9 +49,10 @@ class NeuralClassifier(DistributionClassifierMixin, NeuralNetClassifier):
     Parameters
     ----------
     module : torch.nn.Module class or instance, or a function that returns one
-        Maps X to logits of shape (n, n_classes), or to a tuple that begins with them. It receives
-        floating point inputs in the precision of its parameters, and integers as they are, or
-        as floating point inputs where its layers refuse integers.
+        Maps X to logits of shape (n, n_classes), to a tuple that begins with them, or to an output
+        that names them ``logits``. It receives floating point inputs in the precision of its
+        parameters, and integers as they are, or as floating point inputs where its layers refuse
+        integers.
     loss : str or torch.nn.Module, default="label_log_loss"
         Called as ``loss(logits, counts, weight)``: counts of shape (n, n_classes), weights of shape
         (n,) with mean 1. Where X is a Dataset there are no weights. A loss is taken as a mean over
@@ -95,12 +96,14 @@ class NeuralClassifier(DistributionClassifierMixin, NeuralNetClassifier):
     ------
     ValueError
         The module has more or fewer outputs than there are classes, the device is absent, or the
-        loss is unknown.
+        loss is unknown or takes other arguments.
 
     Warns
     -----
     ConvergenceWarning
         The loss is no longer a number: the learning rate is too large, or X is not scaled.
+    UserWarning
+        The module returns probabilities: a softmax or a sigmoid ends its forward.
 
     Notes
     -----
