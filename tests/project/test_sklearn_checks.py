@@ -127,6 +127,7 @@ def expected_failures(estimator):
 @pytest.mark.filterwarnings("ignore:.* carved samples are too few:UserWarning")
 @pytest.mark.filterwarnings("ignore:The estimate is .* for all carved samples:UserWarning")
 @pytest.mark.filterwarnings("ignore:The fitted gain is flat:UserWarning")
+@pytest.mark.filterwarnings("ignore:The .* calibration samples cannot tell:UserWarning")
 @parametrize_with_checks(ESTIMATORS, expected_failed_checks=expected_failures)
 def test_sklearn_checks(estimator, check):
     check(estimator)
