@@ -35,15 +35,15 @@ KEPT = ROOT / "build" / "mutation"
 SECONDS, RESULTS = KEPT / "seconds.json", KEPT / "results.txt"
 ROOMS = ["metrics", "distributions", "label_histogram", "_utils"]
 # Of the utilities: the sums that metrics are made of.
-SUMS = ["bins", "kernels/errors", "kernels/smoothing", "kernels/sums"]
+SUMS = ["bins", "kernels/errors", "kernels/smoothing"]
 # Tests that go through higher rooms are slow; these of them are about the rooms all the same.
 HIGHER = {"calibration", "neural_network", "ensemble", "gaussian_process", "display"}
 HIGHER |= {"report", "dask"}
 ALSO = ["label_histogram/annotations", "metrics/decision", "metrics/epistemic_scorers"]
 ALSO += ["metrics/net_benefit", "project/inputs", "project/names", "utils/costs"]
 # displays draw curves of metrics, which are tested with them
-ALSO += ["display/epistemic", "display/epistemic_raters", "display/label_policy_raters"]
-ALSO += ["display/label_policy", "display/reliability", "display/second_opinion_raters"]
+ALSO += ["display/gain_curve", "display/gain_curve_raters", "display/policy_curve_raters"]
+ALSO += ["display/policy_curve", "display/reliability", "display/referral_curve_raters"]
 
 
 PYTEST = ["-q", "-p", "no:cacheprovider", "--rootdir", str(ROOT), "-m", "not slow"]

@@ -204,7 +204,7 @@ def paired(runs: int, only: list[str]) -> None:
             print(f"{name} crossed 200 x {R}, s = {s}: {hits[0] / runs:.3f} ({hits[1] / runs:.2f})")
 
 
-# --- bands of displays ---
+# --- bands of curves ---
 
 BAND_ROWS = 200
 # of decisions, and of a label; how many are asked for at most
@@ -248,9 +248,9 @@ def second_opinion(d, y: Annotations, raters: str):
 
 def gain_of_more_data(d, y: Annotations, raters: str):
     """Mean gain in accuracy in two bins, of saying 1 of every other row."""
-    gain = y, np.zeros(BAND_ROWS, int), np.arange(BAND_ROWS) % 2
+    labels = y, np.zeros(BAND_ROWS, int), np.arange(BAND_ROWS) % 2
     p = d.mean()[:, 1]
-    curve = gain_curve(gain, p, raters=raters, n_bins=2, confidence_level=LEVEL)
+    curve = gain_curve(None, p, labels=labels, raters=raters, n_bins=2, confidence_level=LEVEL)
     return curve.mean_gain, curve.interval
 
 
@@ -590,11 +590,12 @@ def on_curve(what: str, y, z, Q, how):
         return found.realised_gain[1], found.interval[1]
     if what == "cost .9":
         found = cost_curve(y, z, **how)
-        return found.risk[90], found.interval[90]
-    reference = "all" if what.endswith("all") else None
+        return found.risk[0, 90], found.interval[0, 90]
     t = float(what.split()[1])
-    found = decision_curve(y, z, reference=reference, thresholds=[t], **how)
-    return found.net_benefit[0], found.interval[0]
+    found = decision_curve(y, z, thresholds=[t], **how)
+    if what.endswith("above all"):
+        return found.difference[0, 0], found.difference_interval[0, 0]
+    return found.net_benefit[0, 0], found.interval[0, 0]
 
 
 ON_CURVES = ("benefit .02", "benefit .1", "benefit .1 above all", "cost .9", "stopping", "referral")

@@ -4,7 +4,7 @@
         [--only NAME] [--draws N]
 
 "stopping": labels and decisions together, against simpler rules. Samples with many labels are
-replayed: `display.LabelPolicyDisplay` asks for a few, and charges decisions by the others. At each
+replayed: `metrics.policy_curve` asks for a few, and charges decisions by the others. At each
 of six prices the total cost of optimal stopping is compared with that of the best fixed number of
 labels and of the best threshold of the entropy, both tuned on other samples; the 95% interval of
 the difference is over samples. Of mixed digits five splits stand one below the other. Of reader
@@ -26,8 +26,6 @@ standard errors over splits (splits share samples: a lower bound of the uncertai
 import argparse
 from pathlib import Path
 
-import matplotlib
-import matplotlib.pyplot as plt
 import numpy as np
 from scipy.special import softmax
 from sklearn.kernel_approximation import Nystroem
@@ -40,7 +38,6 @@ from sklearn_lhcal.datasets import (
     make_label_histograms,
     make_rater_study,
 )
-from sklearn_lhcal.display import LabelPolicyDisplay, SecondOpinionDisplay
 from sklearn_lhcal.distributions import (
     Dirichlet,
     Distribution,
@@ -48,6 +45,7 @@ from sklearn_lhcal.distributions import (
     allocate_labels,
     second_opinion_value,
 )
+from sklearn_lhcal.metrics import policy_curve, referral_curve
 
 # --- when to stop ---
 
@@ -147,24 +145,22 @@ def one_danger(K, k=-1):
 
 def totals(name, counts, distribution, C, horizon):
     """Optimal stopping against two rules, at six prices."""
-    display = LabelPolicyDisplay.from_predictions(
-        counts, distribution, C, horizon=horizon, random_state=0
-    )
-    shown = np.linspace(1, len(display.prices) - 1, 6).astype(int)
+    curve = policy_curve(counts, distribution, C, horizon=horizon, random_state=0)
+    shown = np.linspace(1, len(curve.prices) - 1, 6).astype(int)
     print(f"{name}, horizon {horizon}: total cost of a row, and the others' less it")
     for j in shown:
-        ours, fixed, doubt = display.total_cost[:, j]
-        low, high = display.difference_interval[1:, j].T
+        ours, fixed, doubt = curve.total_cost[:, j]
+        low, high = curve.difference_interval[1:, j].T
         print(
-            f"  price {display.prices[j]:.4f}   stopping {ours:.4f}"
+            f"  price {curve.prices[j]:.4f}   stopping {ours:.4f}"
             f"   best fixed number {fixed:.4f} [{low[0]:+.4f}, {high[0]:+.4f}]"
             f"   entropy {doubt:.4f} [{low[1]:+.4f}, {high[1]:+.4f}]"
         )
     # but for rounding where labels are free
-    below = (display.difference_interval[1:, :, 1] < -1e-12).sum(axis=1)
-    lowest = display.difference_interval[1:, :, 1].min()
+    below = (curve.difference_interval[1:, :, 1] < -1e-12).sum(axis=1)
+    lowest = curve.difference_interval[1:, :, 1].min()
     print(
-        f"  significantly cheaper than stopping at {len(display.prices)} prices: fixed {below[0]}, "
+        f"  significantly cheaper than stopping at {len(curve.prices)} prices: fixed {below[0]}, "
         f"entropy {below[1]}; lowest upper end {lowest:+.4f}"
     )
 
@@ -268,11 +264,8 @@ def shares(counts, logits, seed):
     model = AlphaCalibration(TemperatureScaling("logits")).fit(logits[first], few)
     dist = model.predict_dist(logits[second])
     for rule in RULES:
-        display = SecondOpinionDisplay.from_predictions(
-            counts[second], dist, rule=rule, normalize=True
-        )
-        plt.close(display.figure_)
-        yield float(np.interp(0.2, display.fraction, display.realised_gain))
+        curve = referral_curve(counts[second], dist, rule=rule, normalize=True)
+        yield float(np.interp(0.2, curve.fraction, curve.realised_gain))
 
 
 def referral(draws: int, cifar10h: Path | None, only: str) -> None:
@@ -301,7 +294,6 @@ def main() -> None:
     parser.add_argument("--only", default="", help="part of the name of the rows")
     parser.add_argument("--draws", type=int, help="replays, or splits")
     options = parser.parse_args()
-    matplotlib.use("Agg")
     run, draws = STUDIES[options.study]
     run(options.draws or draws, options.cifar10h, options.only)
 

@@ -40,8 +40,8 @@ print(y[test])
 # ------------------------------
 # The epistemic loss is what the Brier score (sum over both classes) has beyond the disagreement of
 # raters: 0 for a perfect model. The unbiased estimate may be negative.
-table = per_finding(epistemic_loss, y[test], prediction[test], random_state=0).frame
-print(table.round(4).to_string(index=False))
+table = per_finding(epistemic_loss, y[test], prediction[test], random_state=0).to_frame()
+print(table.round(4).to_string())
 
 # %%
 # The thin line is the simultaneous interval. Where it lies above 0 the model is not perfect; this

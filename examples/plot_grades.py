@@ -11,7 +11,7 @@ and Skene 1979), the first of them three times. The labels are **real**.
 # Graders, in steps
 # -----------------
 # A row is a patient, a column a rater. The first three columns are the first anaesthetist's; one
-# of them stands for him beside the others. A grade is a place on a line: ``distance="ordinal"``
+# of them stands for him beside the others. A grade is a place on a line: ``distance="linear"``
 # counts the steps between two grades.
 import matplotlib.pyplot as plt
 from colours import BLUE, PALETTE, VERMILLION
@@ -26,11 +26,10 @@ grades = load_anesthesia_ratings().annotations
 himself = Annotations.from_matrix(grades[:, :3], classes=[1, 2, 3, 4])
 others = Annotations.from_matrix(grades[:, [0, 3, 4, 5, 6]], classes=[1, 2, 3, 4])
 
-apart = confidence_interval(irreducible_loss, others, None, distance="ordinal", random_state=0)
+apart = confidence_interval(irreducible_loss, others, None, distance="linear", random_state=0)
 print(f"two differ by {2 * apart.estimate:.2f} steps ({2 * apart.low:.2f} to {2 * apart.high:.2f})")
-for distance in (None, "ordinal", "interval"):
-    alpha = confidence_interval(krippendorff_alpha, others, None, distance=distance, random_state=0)
-    kind = distance or "nominal"
+for kind in ("nominal", "linear", "quadratic"):
+    alpha = confidence_interval(krippendorff_alpha, others, None, weights=kind, random_state=0)
     print(f"alpha, {kind}: {alpha.estimate:.2f} ({alpha.low:.2f} to {alpha.high:.2f})")
 
 # %%
@@ -75,7 +74,7 @@ ax.set(
 # probability score has the parts of every loss here. Where the model says "at most that grade" with
 # probability 0.9, fewer raters agree.
 data = make_label_histograms(1500, n_classes=4, n_raters=3, overconfidence=2.0, random_state=0)
-parts = loss_decomposition(data.counts, data.prediction, distance="ordinal")
+parts = loss_decomposition(data.counts, data.prediction, distance="linear")
 print(f"ranked probability score {parts.expected_squared_loss:.3f}")
 print(f"  aleatoric loss          {parts.irreducible_loss:.3f}")
 print(f"  epistemic loss          {parts.epistemic_loss:.3f}")
@@ -87,8 +86,8 @@ for j in range(3):
     ReliabilityDisplay.from_predictions(
         data.counts,
         data.prediction,
-        class_index=j,
-        distance="ordinal",
+        kind=j,
+        distance="linear",
         name=f"at most grade {j + 1}",
         n_bins=10,
         ax=ax,

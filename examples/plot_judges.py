@@ -53,7 +53,7 @@ judges = {
 # The table has a line for each judge. Below 0 a person agrees with the judge more often than with
 # another person. Intervals are for new people and new answers.
 table = rater_comparison(people, judges, margin=0.05, random_state=0)
-print(table.frame[["difference", "difference_low", "difference_high", "worth"]].round(3))
+print(table.to_frame()[["difference", "difference_low", "difference_high", "worth"]].round(3))
 
 # %%
 # Do they err together?
@@ -61,7 +61,7 @@ print(table.frame[["difference", "difference_low", "difference_high", "worth"]].
 # The correlation is 0 for two judges that err as independently as two people do on the same answer,
 # and 1 for copies. To ask the second judge beside the first adds little.
 shown = ["difference", "correlation", "correlation_low", "correlation_high"]
-print(table.pairs[shown].round(3))
+print(table.to_frame(by="pair")[shown].round(3))
 
 # %%
 # Labels of a judge beside labels of people

@@ -24,7 +24,7 @@ from sklearn.pipeline import make_pipeline
 
 from sklearn_lhcal.calibration import AlphaCalibration, StackedCalibration
 from sklearn_lhcal.datasets import load_mixed_digits
-from sklearn_lhcal.display import LabelPolicyDisplay
+from sklearn_lhcal.display import PolicyCurveDisplay
 from sklearn_lhcal.distributions import (
     Distribution,
     allocate_labels,
@@ -99,21 +99,20 @@ legend = ax.legend(fontsize="small")
 # same number of labels for every sample, and labels as long as the entropy is above a threshold,
 # both tuned on other samples. Differences are of the same samples, and bands are 95% intervals.
 curve = policy_curve(counts, distribution, costs, horizon=4, random_state=0)
-display = LabelPolicyDisplay(*curve).plot_differences()
-display.ax_.set_xlabel("Cost of a label (unit of the costs)")
+display = PolicyCurveDisplay(curve).plot_differences()
 display.ax_.set_ylabel("Total cost minus that of optimal stopping\n(unit of the costs, per sample)")
 for rule, cost, ends in zip(
     ("best fixed number", "entropy"),
-    display.total_cost[1:],
-    display.difference_interval[1:],
+    curve.total_cost[1:],
+    curve.difference_interval[1:],
     strict=True,
 ):
-    saved = cost - display.total_cost[0]
+    saved = cost - curve.total_cost[0]
     best = saved.argmax()
-    sure = display.prices[ends[:, 0] > 0].max()
+    sure = curve.prices[ends[:, 0] > 0].max()
     print(
         f"{rule}: stopping saves up to {saved[best]:.3f}, where a label costs "
-        f"{display.prices[best]:.3f}; the interval lies above 0 up to a cost of {sure:.3f}"
+        f"{curve.prices[best]:.3f}; the interval lies above 0 up to a cost of {sure:.3f}"
     )
 
 # %%

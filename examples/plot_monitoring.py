@@ -51,7 +51,7 @@ for name, order in (("file order", np.arange(len(y))), ("random order", shuffled
 figure, axes = plt.subplots(1, 2, figsize=(9, 4), layout="constrained")
 for ax, (name, monitor) in zip(axes, monitors.items(), strict=True):
     ax.set_prop_cycle(color=PALETTE)
-    MonitorDisplay.from_monitor(monitor, ax=ax)
+    MonitorDisplay(monitor).plot(ax)
     ax.set_title(name)
 figure.savefig(FOLDER / "monitor_digits.png", dpi=150)
 
@@ -72,7 +72,7 @@ for ax, mean_run in zip(axes, (None, 10_000), strict=True):
     monitor = CalibrationMonitor(mean_run=mean_run)
     for data in (before, after):
         monitor.update(data.counts, data.prediction)
-    MonitorDisplay.from_monitor(monitor, ax=ax)
+    MonitorDisplay(monitor).plot(ax)
     ax.axvline(3000, color="0.7", zorder=0, label="overconfident from here on")
     ax.legend(fontsize="small")
     ax.set_title("one bet from the start" if mean_run is None else "detector")
@@ -91,7 +91,7 @@ shared = np.where(np.arange(2000) < 1000, 4.0, 1.5)
 opinion = np.maximum(rng.gamma(shared[:, None] * z), 1e-300)
 labels = rng.multinomial(3, opinion / opinion.sum(axis=1, keepdims=True))
 monitor = CalibrationMonitor().update(labels, Dirichlet.from_mean(z, np.full(2000, 4.0)))
-display = MonitorDisplay.from_monitor(monitor)
+display = MonitorDisplay(monitor).plot()
 display.ax_.axvline(1000, color="0.7", zorder=0, label="more agreement from here on")
 display.ax_.legend(fontsize="small")
 display.figure_.savefig(FOLDER / "monitor_raters.png", dpi=150)

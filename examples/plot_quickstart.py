@@ -146,13 +146,14 @@ for metric in (label_log_loss, disagreement_calibration_error):
 # Each point is a bin of test samples, and its bar a 95% confidence interval.
 from colours import CALIBRATED, RAW
 
-from sklearn_lhcal.display import DisagreementReliabilityDisplay
+from sklearn_lhcal.display import ReliabilityDisplay
 
 ax = None
 for name, color in (("uncalibrated", RAW), ("stacked + α", CALIBRATED)):
-    display = DisagreementReliabilityDisplay.from_predictions(
+    display = ReliabilityDisplay.from_predictions(
         counts_test,
         predictions[name],
+        kind="disagreement",
         name=name,
         n_bins=6,
         ax=ax,

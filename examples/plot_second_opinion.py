@@ -88,16 +88,16 @@ model.fit(X, counts)
 # The right panel compares three rules by their share of the gain of referring all samples.
 from colours import PALETTE
 
-from sklearn_lhcal.display import SecondOpinionDisplay
+from sklearn_lhcal.display import ReferralCurveDisplay
 
 figure, (left, right) = plt.subplots(1, 2, figsize=(10.5, 4.4), layout="constrained")
 for ax in (left, right):
     ax.set_prop_cycle(color=PALETTE)
-gain = SecondOpinionDisplay.from_estimator(
+gain = ReferralCurveDisplay.from_estimator(
     model, X_test, counts_test, name="by second opinion value", ax=left
-)
+).result
 shares = [
-    SecondOpinionDisplay.from_estimator(
+    ReferralCurveDisplay.from_estimator(
         model,
         X_test,
         counts_test,
@@ -131,8 +131,8 @@ FRACTIONS = [0.01, 0.05, 0.1, 0.2]
 print("Share of that in the samples referred first, ± standard error")
 print(f"{'':24}" + "".join(f"{f'first {fraction:.0%}':>16}" for fraction in FRACTIONS))
 for display in shares:
-    share = 100 * np.interp(FRACTIONS, display.fraction, display.realised_gain)
-    error = 100 * np.interp(FRACTIONS, display.fraction, display.standard_error)
+    share = 100 * np.interp(FRACTIONS, display.result.fraction, display.result.realised_gain)
+    error = 100 * np.interp(FRACTIONS, display.result.fraction, display.result.standard_error)
     cells = [f"{v:8.1f} ± {s:3.1f}%" for v, s in zip(share, error, strict=True)]
     print(f"{display.name:24}" + "".join(cells))
 print(f"\nFigure: {options.figure}")

@@ -52,12 +52,13 @@ for name, prediction in predictions.items():
 # ----------
 from colours import CALIBRATED, RAW
 
-from sklearn_lhcal.display import DisagreementReliabilityDisplay
+from sklearn_lhcal.display import ReliabilityDisplay
 
 ax = None
 for (name, prediction), color in zip(predictions.items(), (RAW, CALIBRATED), strict=True):
-    show, look = DisagreementReliabilityDisplay.from_predictions, {"color": color}
-    ax = show(y_test, prediction, name=name, n_bins=6, ax=ax, line_kwargs=look).ax_
+    show = ReliabilityDisplay.from_predictions
+    how = {"kind": "disagreement", "n_bins": 6, "line_kwargs": {"color": color}}
+    ax = show(y_test, prediction, name=name, ax=ax, **how).ax_
 ax.figure.savefig(folder / "start_annotations.png", dpi=150)
 
 # %%

@@ -46,13 +46,14 @@ for name, prediction in predictions.items():
 # ----------
 from colours import CALIBRATED, RAW
 
-from sklearn_lhcal.display import DisagreementReliabilityDisplay
+from sklearn_lhcal.display import ReliabilityDisplay
 
 ax = None
 colours = RAW, CALIBRATED
 for (name, z), color in zip(predictions.items(), colours, strict=True):
-    show, look = DisagreementReliabilityDisplay.from_predictions, {"color": color}
-    ax = show(counts[test], z, name=name, n_bins=6, ax=ax, line_kwargs=look).ax_
+    show = ReliabilityDisplay.from_predictions
+    how = {"kind": "disagreement", "n_bins": 6, "line_kwargs": {"color": color}}
+    ax = show(counts[test], z, name=name, ax=ax, **how).ax_
 ax.figure.savefig(FOLDER / "start_seeds.png", dpi=150)
 
 # %%

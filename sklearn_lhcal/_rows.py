@@ -330,8 +330,8 @@ def predicted_dist(model, X, classes: NDArray) -> Distribution:
 
 def predicted_classes(model, X, classes: NDArray) -> NDArray:
     """The class that a fitted classifier predicts for each sample, by its name among these."""
-    found = np.asarray(model.predict(check_samples(X)))
-    columns = (found[:, None] == model.classes_).argmax(axis=1)
+    result = np.asarray(model.predict(check_samples(X)))
+    columns = (result[:, None] == model.classes_).argmax(axis=1)
     return own_classes(model, classes)[columns]
 
 
@@ -367,17 +367,17 @@ def class_column(class_index, rows: Rows) -> int:
     if class_index is None and len(names) == 2:
         return 1
     if class_index is None:
-        raise ValueError(f"Choose one of the {len(names)} classes {names[:20]} by class_index.")
+        raise ValueError(f"Choose one of the {len(names)} classes {names[:20]}.")
     whole = isinstance(class_index, (int, np.integer)) and not isinstance(class_index, bool)
     if whole and not is_numeric(rows.classes):
         if not 0 <= class_index < len(names):
             raise ValueError(
-                f"class_index={class_index} is no column number: there are {len(names)} classes, "
+                f"Class {class_index} is no column number: there are {len(names)} classes, "
                 f"{names[:20]}, in the columns 0 to {len(names) - 1}."
             )
         return int(class_index)
     if class_index not in names:
-        raise ValueError(f"class_index={class_index!r} is not among the classes {names[:20]}.")
+        raise ValueError(f"Class {class_index!r} is not among the classes {names[:20]}.")
     return names.index(class_index)
 
 

@@ -116,20 +116,18 @@ OWN: dict[tuple[str, str], Any] = {
     ("SparseGPClassifier.__init__", "lengthscale"): 1.0,
     ("LabelPolicy.ask", "counts"): np.zeros((N, K), dtype=int),
     ("LabelPolicy.decide", "counts"): np.zeros((N, K), dtype=int),
-    ("SecondOpinionDisplay.from_predictions", "prediction"): distributions.Dirichlet(1.0 + Y),
-    ("LabelPolicyDisplay.from_predictions", "prediction"): distributions.Dirichlet(1.0 + Y),
     ("referral_curve", "prediction"): distributions.Dirichlet(1.0 + Y),
     ("policy_curve", "prediction"): distributions.Dirichlet(1.0 + Y),
     # beside pairs, weights or costs
     ("Distribution.disagreement", "distance"): None,
-    ("krippendorff_alpha", "distance"): None,
     ("second_opinion_value", "distance"): None,
     # of probabilities it is a word
     ("reliability_curve", "distance"): None,
     # of two classes
     ("cost_curve", "y"): Y[:, :2] + 1,
     ("cost_curve", "prediction"): Z[:, 0],
-    ("CalibrationDispersionDisplay.from_predictions", "n_bins"): np.array([0.0, 1.0]),
+    ("CostCurveDisplay.from_estimator", "y"): Y[:, :2] + 1,
+    ("CalibrationDispersionDisplay.analysis", "n_bins"): np.array([0.0, 1.0]),
     ("RaterEffects.predict_proba", "rater"): np.arange(N) % 4,
     ("RaterEffects.predict_dist", "rater"): np.arange(N) % 4,
     ("RaterEffects.predict_proba", "X"): Z,
@@ -145,7 +143,7 @@ OWN: dict[tuple[str, str], Any] = {
         (name, "y"): ANNOTATIONS
         for name in (
             *("conger_kappa", "rater_comparison", "rater_table", "study_size"),
-            "alternative_annotator_test",
+            *("alternative_annotator_test", "RaterDisplay.from_estimator"),
         )
     },
     ("MultiLabelCounts.from_long", "classes"): np.arange(2),
@@ -173,6 +171,7 @@ OWN: dict[tuple[str, str], Any] = {
 }
 DIRICHLET = distributions.Dirichlet(1.0 + Y)
 MODEL = LogisticRegression().fit(X, np.arange(N) % K)
+TWO = LogisticRegression().fit(X, np.arange(N) % 2)
 FOREST = RandomForestClassifier(3, max_depth=2, random_state=0).fit(X, np.arange(N) % K)
 DECIDING = calibration.DecisionCalibration("proba", COSTS, inner_cv=2)
 
@@ -212,11 +211,11 @@ OPTIONS: dict[str, dict] = {
     "make_label_histograms": {"n_samples": N, "random_state": 0},
     "decide": {"estimator": DECIDING.fit(Z, Y)},
     "expected_cost": {"estimator": DECIDING},
-    "CalibrationDispersionDisplay.from_predictions": {"predictions": {"model": Z}},
-    "DecisionCurveDisplay.from_predictions": {"class_index": 0},
+    "CalibrationDispersionDisplay.analysis": {"predictions": {"model": Z}},
+    "CostCurveDisplay.from_estimator": {"estimator": TWO},
     "DecisionCurveDisplay.from_estimator": {"class_index": 0},
-    "LabelPolicyDisplay.from_estimator": {"estimator": FOREST, "random_state": 0},
-    "SecondOpinionDisplay.from_estimator": {"estimator": FOREST},
+    "PolicyCurveDisplay.from_estimator": {"estimator": FOREST, "random_state": 0},
+    "ReferralCurveDisplay.from_estimator": {"estimator": FOREST},
     "EpistemicScorer.score": {"estimator": FOREST},
     "EpistemicScorer.__call__": {"estimator": FOREST},
     "net_benefit": {"class_index": 0},
@@ -225,13 +224,16 @@ OPTIONS: dict[str, dict] = {
     "alternative_annotator_test": {"least_rows": 2},
     "rater_comparison": {"n_blocks": 4},
     "subgroup_audit": {"min_rows": 2, "n_draws": 20},
-    "SubgroupDisplay.from_predictions": {"min_rows": 2, "n_draws": 20},
-    "SubgroupDisplay.from_estimator": {"min_rows": 2, "n_draws": 20},
+    "RaterDisplay.from_estimator": {"margin": 0.1, "n_blocks": 4},
+    "SubgroupDisplay.from_estimator": {
+        "subgroups": VALUES["subgroups"],
+        "min_rows": 2,
+        "n_draws": 20,
+    },
     "decision_curve": {"class_index": 0},
     "policy_curve": {"random_state": 0},
     "cross_val_predict": {"cv": 2},
     "evaluate_methods": {"predictions": {"model": Z}, "metrics": [metrics.epistemic_loss]},
-    "LabelPolicyDisplay.from_predictions": {"random_state": 0},
 }
 
 
@@ -407,8 +409,10 @@ def _methods(owner: type):
             function = getattr(value, "fn", value)
             if bound:
                 function = owner if name == "__init__" else getattr(owner, name)
+            # one door of all displays, which hand on to other functions
+            of = owner if base.__name__ == "PredictionDisplay" else base
             if callable(function):
-                yield f"{base.__name__}.{name}", function, not bound
+                yield f"{of.__name__}.{name}", function, not bound
 
 
 def public():
@@ -429,7 +433,17 @@ def doors() -> dict[str, Door]:
                 found.setdefault(method, Door(method, function, thing if needs else None))
         elif callable(thing):
             found[name] = Door(name, thing)
-    return {name: door for name, door in found.items() if door.data and name not in NO_DOOR}
+    # what a display calls is a door by its own name
+    again = {
+        name
+        for name, door in found.items()
+        if name.endswith(".analysis") and door.function.__name__ in found
+    }
+    return {
+        name: door
+        for name, door in found.items()
+        if door.data and name not in NO_DOOR and name not in again
+    }
 
 
 DOORS = doors()

@@ -132,10 +132,8 @@ def audited(name: str, truth, seed: int):
     how = {"min_rows": 5, "n_draws": 300, "random_state": seed} | d.how
     found = subgroup_audit(d.y, d.z, {"g": d.subgroup}, **how)
     wrong = found.worst[0] == f"g={WRONG}"
-    K = d.z.shape[1]
-    at = [int(g.removeprefix("g=")) for g in found.frame.index.get_level_values(0)[::K]]
-    wanted = truth[at].ravel()
-    held = (found.frame.low <= wanted) & (wanted <= found.frame.high)
+    wanted = truth[[int(g.removeprefix("g=")) for g in found.subgroups]]
+    held = (found.columns["low"] <= wanted) & (wanted <= found.columns["high"])
     return [1, found.p_value <= 0.05, held.all(), held.mean(), wrong]
 
 

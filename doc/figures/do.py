@@ -92,7 +92,7 @@ def patients():
         ReliabilityDisplay.from_predictions(
             votes[new],
             model.predict_proba(images[new]),
-            class_index=0,
+            kind=0,
             groups=patient[new],
             n_bins=8,
             name=name,
@@ -138,7 +138,8 @@ def rater_study():
     said = np.where(reads, finding[:, :6], None)
     people = ["Abe", "Bea", "Cyd", "Dov", "Eli", "Fay"]
     y = Annotations.from_matrix(said, raters=people)
-    RaterDisplay.from_predictions(y, finding[:, 6], margin=0.05, ax=axes(5, 4.2))
+    how = {"margin": 0.05, "random_state": 0, "ax": axes(5, 4.2)}
+    RaterDisplay.from_predictions(y, finding[:, 6], **how)
 
 
 def price():

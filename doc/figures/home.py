@@ -5,7 +5,7 @@ from colours import CALIBRATED, RAW
 
 from sklearn_lhcal.calibration import AlphaCalibration, StackedCalibration
 from sklearn_lhcal.datasets import make_label_histograms
-from sklearn_lhcal.display import DisagreementReliabilityDisplay
+from sklearn_lhcal.display import ReliabilityDisplay
 
 data = make_label_histograms(8000, n_raters=3, overconfidence=2.0, random_state=0)
 proba, counts = data.prediction, data.counts
@@ -15,6 +15,12 @@ edges = [0, 0.1, 0.2, 0.3, 0.4, 0.5, 2 / 3]
 
 _, ax = plt.subplots(figsize=(5, 4.5))
 for (name, prediction), color in zip(predictions.items(), (RAW, CALIBRATED), strict=True):
-    DisagreementReliabilityDisplay.from_predictions(
-        counts[4000:], prediction, name=name, n_bins=edges, ax=ax, line_kwargs={"color": color}
+    ReliabilityDisplay.from_predictions(
+        counts[4000:],
+        prediction,
+        kind="disagreement",
+        name=name,
+        n_bins=edges,
+        ax=ax,
+        line_kwargs={"color": color},
     )

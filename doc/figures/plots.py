@@ -26,7 +26,7 @@ def reliability():
     ax = size()
     for name, z in {"uncalibrated": raw, "temperature": scaled.predict_proba(raw)}.items():
         drawn = display.ReliabilityDisplay.from_predictions(counts, z, n_bins=8, name=name, ax=ax)
-        said, seen = drawn.mean_predicted, drawn.mean_observed
+        said, seen = drawn.result.mean_predicted, drawn.result.mean_observed
         print(f"{name}: says {said[0]:.2f}, raters {seen[0]:.2f}", end="; ")
         print(f"says {said[-1]:.2f}, raters {seen[-1]:.2f}")
 
@@ -38,9 +38,10 @@ def disagreement():
         "and α": (alpha.predict_dist(raw), CALIBRATED),
     }
     for name, (prediction, color) in predictions.items():
-        display.DisagreementReliabilityDisplay.from_predictions(
+        display.ReliabilityDisplay.from_predictions(
             counts,
             prediction,
+            kind="disagreement",
             n_bins=np.linspace(0, 2 / 3, 8),
             name=name,
             ax=ax,
@@ -67,7 +68,7 @@ def simplex():
 def second_opinion():
     ax = size()
     for rule in ("second_opinion_value", "entropy"):
-        display.SecondOpinionDisplay.from_predictions(
+        display.ReferralCurveDisplay.from_predictions(
             counts, alpha.predict_dist(raw), rule=rule, ax=ax
         )
 
@@ -75,16 +76,15 @@ def second_opinion():
 def label_policy():
     many = np.random.default_rng(0).multinomial(20, data.proba[2000:2500])
     curve = policy_curve(many, alpha.predict_dist(raw[:500]), COSTS, horizon=3, random_state=0)
-    ax = display.LabelPolicyDisplay(*curve).plot_differences().ax_
-    ax.set_xlabel("Cost of a label (unit of the costs)")
-    ax.set_ylabel("Total cost minus that of optimal stopping\n(unit of the costs)")
+    display.PolicyCurveDisplay(curve).plot_differences()
 
 
 def decision_risk():
     models = {"uncalibrated": raw, "temperature": scaled.predict_proba(raw)}
     drawn = display.DecisionRiskDisplay.from_predictions(counts, models, COSTS, ax=size(6, 5))
+    risks = drawn.result
     for name, risk, expected in zip(
-        models, drawn.true_risk[:, 0], drawn.model_risk[:, 0], strict=True
+        models, risks.true_risk[:, 0], risks.model_risk[:, 0], strict=True
     ):
         print(f"{name}: risk {risk:.2f}, expected {expected:.2f}")
 
@@ -103,7 +103,7 @@ def epistemic_gain():
     rng = np.random.default_rng(0)
     uncertainty = rng.uniform(0, 0.5, 2000)
     gain = rng.uniform(size=2000) < uncertainty / 2  # half of what was promised
-    drawn = display.EpistemicGainDisplay.from_predictions(
+    drawn = display.GainCurveDisplay.from_predictions(
         gain,
         uncertainty,
         calibrated=uncertainty / 2,

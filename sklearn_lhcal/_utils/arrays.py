@@ -24,13 +24,13 @@ def row_blocks(n: int, n_columns: int) -> Iterator[slice]:
 
 def in_blocks(of_rows: Callable[[slice], NDArray], n: int, n_columns: int) -> Floats:
     """``of_rows(rows)``, one value or more a sample, of such blocks of samples, joined."""
-    found: Any = None
+    result: Any = None
     for rows in row_blocks(n, n_columns):
         part = of_rows(rows)
-        if found is None:
-            found = np.empty((n, *part.shape[1:]))
-        found[rows] = part
-    return found
+        if result is None:
+            result = np.empty((n, *part.shape[1:]))
+        result[rows] = part
+    return result
 
 
 def row_units(groups: NDArray | None, n: int) -> Indices:

@@ -121,16 +121,16 @@ def holds_text(a: NDArray) -> bool:
 def distinct(names: NDArray, name: str) -> tuple[NDArray, Indices]:
     """The distinct names, sorted, and the number of each one among them."""
     try:
-        found, codes = np.unique(names, return_inverse=True)
+        result, codes = np.unique(names, return_inverse=True)
         # sets can be compared, but not sorted
-        if names.dtype.kind == "O" and not all(a < b for a, b in pairwise(found.tolist())):
+        if names.dtype.kind == "O" and not all(a < b for a, b in pairwise(result.tolist())):
             raise TypeError
     # a ValueError where names are arrays themselves
     except (TypeError, ValueError):
         raise ValueError(
             f"{name} holds types that cannot be sorted together; make them all strings."
         ) from None
-    return found, codes.ravel()
+    return result, codes.ravel()
 
 
 def check_finite(a: NDArray, name: str, remedy: str = "drop or repair these samples") -> None:
@@ -466,15 +466,15 @@ def _hint(kinds: tuple, value) -> str:
 @cache
 def _allowed(function: Callable) -> dict[str, tuple]:
     """What each argument may be; arguments that hold data, or may be anything, are left out."""
-    found = {}
+    results = {}
     for name, p in signature(function).parameters.items():
         kinds = (p.annotation,)
         if get_origin(p.annotation) in (Union, UnionType):
             kinds = get_args(p.annotation)
         plain = p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD) and name != "y"
         if plain and all(_is_checked(kind) for kind in kinds):
-            found[name] = kinds
-    return found
+            results[name] = kinds
+    return results
 
 
 def _is_checked(kind) -> bool:

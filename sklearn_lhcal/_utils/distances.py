@@ -14,14 +14,14 @@ from .checks import any_array, as_floats, check_finite
 from .names import numbers_of
 from .types import ArrayLike
 
-Distance = Literal["ordinal", "interval"] | ArrayLike | None
+Distance = Literal["linear", "quadratic"] | ArrayLike | None
 # Eigenvalues of a table may be this far below 0, as parts of the largest: by rounding.
 _ROUNDING = 1e-9
 
 
-def is_ordinal(distance: Distance) -> bool:
+def is_linear(distance: Distance) -> bool:
     """Whether squared distances are steps between classes."""
-    return isinstance(distance, str) and distance == "ordinal"
+    return isinstance(distance, str) and distance == "linear"
 
 
 def points(distance: Distance, K: int, names: NDArray | None, graded: bool) -> Floats | None:
@@ -29,7 +29,7 @@ def points(distance: Distance, K: int, names: NDArray | None, graded: bool) -> F
 
     Parameters
     ----------
-    distance : None, "ordinal", "interval" or table of d², shape (K, K)
+    distance : None, "linear", "quadratic" or table of d², shape (K, K)
     K : int
     names : ndarray of shape (K,) or None
         None: columns are in order, and numbers.
@@ -41,22 +41,22 @@ def points(distance: Distance, K: int, names: NDArray | None, graded: bool) -> F
     is_word = isinstance(distance, str)
     if not is_word and any_array(distance, "distance").ndim == 2:
         return _root(as_floats(distance, "distance"), K)
-    if not is_word or distance not in ("ordinal", "interval"):
+    if not is_word or distance not in ("linear", "quadratic"):
         raise ValueError(
-            "distance must be None, 'ordinal', 'interval' or a table of squared distances of shape "
+            "distance must be None, 'linear', 'quadratic' or a table of squared distances of shape "
             f"(n_classes, n_classes), got {distance!r}."
         )
     numbers: Any = np.arange(K) if names is None else numbers_of(names)
-    if distance == "interval":
+    if distance == "quadratic":
         if numbers is None:
             raise ValueError(
-                f"distance='interval' needs classes that are numbers, got {_few(names)}; 'ordinal' "
+                f"distance='quadratic' needs classes that are numbers, got {_few(names)}; 'linear' "
                 "needs an order alone."
             )
         return numbers.astype(np.float64)[:, None]
     if numbers is None and not graded:
         raise ValueError(
-            f"distance='ordinal' needs an order of the classes, but {_few(names)} are text: make "
+            f"distance='linear' needs an order of the classes, but {_few(names)} are text: make "
             "the labels an ordered Categorical, or give Annotations classes=[...], or pass counts "
             "and probabilities without names, whose columns are in order."
         )

@@ -1,22 +1,86 @@
 """Results: how a console and a notebook show them, and the interval that many of them hold."""
 
 from html import escape
-from typing import Any, NamedTuple, Self, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeVar
 
 import numpy as np
 
+if TYPE_CHECKING:
+    from pandas import DataFrame
+else:
+    # pandas is imported where a frame is made
+    DataFrame = Any
+
 Result = TypeVar("Result", bound=type)
 _LONG = 60
+# lines of a table that a console shows
+_LINES = 16
 # an end of an interval that is the least of all floats is 0
 _TINY = 1e-300
 
 
 def result(cls: Result) -> Result:
-    """Decorator of a named tuple: numbers of four digits, and how many arrays beside them."""
+    """Decorator of a named tuple: its settings in one line, and printed with its first rows."""
     shown: Any = cls
     shown.__repr__ = _one_line
-    shown._repr_html_ = _table
+    if "__str__" not in vars(cls):
+        shown.__str__ = _text
+    shown._repr_html_ = _html
     return cls
+
+
+def _pandas() -> Any:
+    try:
+        import pandas
+    except ImportError as error:
+        raise ImportError("to_frame needs pandas: pip install 'sklearn-lhcal[report]'.") from error
+    return pandas
+
+
+def frame_of_rows(rows: dict[Any, dict]) -> "DataFrame":
+    """A DataFrame of rows by their names; ImportError without pandas."""
+    return _pandas().DataFrame(rows).T.infer_objects()
+
+
+def frame_of(index: dict[str, Any], **columns: Any) -> "DataFrame":
+    """A DataFrame of arrays whose axes are those of the index; an interval is two columns."""
+    pd = _pandas()
+    at = pd.MultiIndex.from_product(index.values(), names=index)
+    shape = tuple(map(len, index.values()))
+    shown: dict[str, Any] = {}
+    for name, values in columns.items():
+        ends = {name: values}
+        if name.endswith("interval"):
+            low, high = np.moveaxis(values, -1, 0)
+            ends = {name.replace("interval", "low"): low, name.replace("interval", "high"): high}
+        shown |= {end: np.broadcast_to(a, shape).ravel() for end, a in ends.items()}
+    return pd.DataFrame(shown, index=at if len(index) > 1 else at.get_level_values(0))
+
+
+def _table(found: Any) -> Any:
+    """The result as a DataFrame; None where it has no rows, or pandas is absent."""
+    try:
+        return found.to_frame()
+    except (AttributeError, ImportError):
+        return None
+
+
+def _text(found: Any) -> str:
+    table = _table(found)
+    rows = "" if table is None else table.to_string(max_rows=_LINES, float_format=_number)
+    return f"{_one_line(found)}\n{rows}".rstrip("\n")
+
+
+def _html(found: Any) -> str:
+    table = _table(found)
+    if table is None:
+        return _html_of_fields(found)
+    shown = table.to_html(max_rows=_LINES, float_format=_number, border=0)
+    return f"<p>{escape(_one_line(found))}</p>{shown}"
+
+
+def _number(x: float) -> str:
+    return f"{0.0 if abs(x) < _TINY else x:.4g}"
 
 
 def _one_line(found: Any) -> str:
@@ -28,7 +92,7 @@ def _one_line(found: Any) -> str:
     return f"{type(found).__name__}({', '.join(shown)})"
 
 
-def _table(found: Any) -> str:
+def _html_of_fields(found: Any) -> str:
     cells = (
         f"<tr><th>{escape(name)}</th><td>{escape(_short(getattr(found, name)))}</td></tr>"
         for name in found._fields
@@ -40,13 +104,16 @@ def _short(value: Any) -> str:
     if isinstance(value, np.ndarray) and value.ndim:
         return f"array of shape {value.shape}"
     if isinstance(value, float):
-        return f"{0.0 if abs(value) < _TINY else value:.4g}"
+        return _number(value)
     if hasattr(value, "low") and hasattr(value, "high"):
         return f"{_short(value.estimate)} [{_short(value.low)}, {_short(value.high)}]"
     if hasattr(value, "_fields"):
         return f"{type(value).__name__}(...)"
     if isinstance(value, tuple):
         return f"({', '.join(map(_short, value))})"
+    if isinstance(value, dict):
+        few = ", ".join(f"{key!r}: {_short(of)}" for key, of in list(value.items())[:3])
+        return f"{{{few}}}" if len(value) <= 3 else f"dict of {len(value)}"
     text = repr(value)
     return text if len(text) <= _LONG else f"{text[:_LONG]}..."
 

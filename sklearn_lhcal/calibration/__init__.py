@@ -3,13 +3,13 @@
 from ._alpha import AlphaCalibration
 from ._decision import DecisionCalibrationWarning
 from ._decision.estimator import DecisionCalibration, decide, expected_cost
-from ._epistemic import EpistemicCalibration
+from ._epistemic_calibration import EpistemicCalibration
 from ._guarantee import ConformalClassifier
 from ._per_finding import PerFinding
 from ._precomputed import PrecomputedClassifier
-from ._readers import RaterEffects
+from ._rater_effects import RaterEffects
 from ._risk_control import RiskControlledDecision
-from ._scaling.estimators import (
+from ._scaling.scalings import (
     BiasCorrectedTemperatureScaling,
     MatrixScaling,
     OrdinalScaling,

@@ -29,7 +29,7 @@ from ._alpha_fit import (
 )
 from ._base import Calibrated, Cv, _BaseCalibrator
 from ._rows import CalibrationRows
-from ._scaling.estimators import StackedCalibration
+from ._scaling.scalings import StackedCalibration
 
 _LIKELIHOODS = {
     "dirichlet_multinomial": (dirichlet_multinomial, 5e-3),

@@ -265,7 +265,7 @@ def check_means(rows: CalibrationRows) -> bool:
     levels = np.arange(1, n_bins) / max(n_bins, 1)
     edges = np.quantile(most, levels)
     index = np.searchsorted(edges, most)
-    found = 0.0
+    result = 0.0
     for b in range(n_bins):
         part = np.flatnonzero(index == b)
         share = w[part].sum()
@@ -273,14 +273,14 @@ def check_means(rows: CalibrationRows) -> bool:
         excess = w[part] @ away / max(share, 1e-300)
         error = np.sqrt(w[part] ** 2 @ (away - excess) ** 2) / max(share, 1e-300)
         if len(part) >= _LEAST_ROWS and excess > _ERRORS * error:
-            found += share * excess
-    if found <= _SHARE * float(w @ observed):
+            result += share * excess
+    if result <= _SHARE * float(w @ observed):
         return False
     warnings.warn(
         f"Raters of the calibration samples disagree more often than the class probabilities "
         f"allow: two of a sample disagree with probability {w @ observed:.3f} where these leave "
-        f"{w @ most:.3f} at most. Among samples predicted alike it is too much by {found:.3f}. The "
-        "probabilities are not calibrated, and no α0 mends that: calibrate them first, as in "
+        f"{w @ most:.3f} at most. Among samples predicted alike it is too much by {result:.3f}. "
+        "The probabilities are not calibrated, and no α0 mends that: calibrate them first, as in "
         "AlphaCalibration(TemperatureScaling(…)). If they are calibrated, the raters are not "
         "exchangeable: the same two opposed readers label every sample, for example.",
         stacklevel=5,

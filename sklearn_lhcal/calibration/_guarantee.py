@@ -18,7 +18,7 @@ from .._utils.estimators import atomic, resolve
 from .._utils.names import check_row_names
 from .._utils.types import Groups, LabelsLike, Samples, Seed
 from ._base import Calibrated, TrainingRows, _Wrapper, classifier_of, read_for_fit
-from ._order import check_order, median_scores
+from ._scaling.ordinal import check_order, median_scores
 
 # of sums of n labels
 ROUNDING = 1e-9

@@ -19,7 +19,7 @@ from .._utils.checks import (
     take_rows,
 )
 from .._utils.estimators import atomic
-from .._utils.findings import about_finding, finding_table, warn_of_findings
+from .._utils.finding_tables import about_finding, finding_table, warn_of_findings
 from .._utils.names import Side, check_row_names
 from .._utils.types import Estimator, Samples, Weights
 from ..distributions import Distribution

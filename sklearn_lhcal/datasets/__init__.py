@@ -1,11 +1,9 @@
 """Data sets with several labels per sample: real, semi-synthetic, and made to measure."""
 
-from ._cifar10h import fetch_cifar10h
-from ._dermamnist import fetch_dermamnist
 from ._dices import fetch_dices
-from ._digits import load_mixed_digits
 from ._made import make_label_histograms, make_random_checkerboard
-from ._mixed import make_mixed_images
+from ._mixed import load_mixed_digits, make_mixed_images
+from ._published_images import fetch_cifar10h, fetch_dermamnist
 from ._rater_study import make_rater_study
 from ._ratings import load_anesthesia_ratings, load_psychiatric_diagnoses
 

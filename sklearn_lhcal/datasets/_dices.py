@@ -12,8 +12,7 @@ from sklearn.utils import Bunch
 
 from .._utils.checks import checked
 from ..label_histogram import Annotations
-from ._description import description
-from ._download import PublishedFile, fetch
+from ._download import PublishedFile, description, fetch
 
 _URL = "https://raw.githubusercontent.com/google-research-datasets/dices-dataset/main"
 _LARGEST = 500_000_000
@@ -159,10 +158,10 @@ def _problem(header: list[str], rows: list[list[str]], form: _Form) -> str | Non
         return "not all items and raters are numbers"
     if len(set(pairs)) < len(pairs):
         return "a rater judged an item twice"
-    found = _Form(len(rows), len({i for i, _ in pairs}), len({r for _, r in pairs}))
-    if found != form:
+    result = _Form(len(rows), len({i for i, _ in pairs}), len({r for _, r in pairs}))
+    if result != form:
         return (
-            f"it has {found.items} items and {found.raters} raters, expected {form.items} and "
+            f"it has {result.items} items and {result.raters} raters, expected {form.items} and "
             f"{form.raters}"
         )
     return None
@@ -170,6 +169,6 @@ def _problem(header: list[str], rows: list[list[str]], form: _Form) -> str | Non
 
 def _described(columns: dict, names: list[str], key: NDArray, order: NDArray) -> dict[str, NDArray]:
     """What the columns say of each item, or rater, in that order: his first sample speaks."""
-    found, first = np.unique(key, return_index=True)
-    rows = first[np.searchsorted(found, order)]
+    result, first = np.unique(key, return_index=True)
+    rows = first[np.searchsorted(result, order)]
     return {name: np.array(columns[name][rows].tolist()) for name in names}

@@ -1,4 +1,4 @@
-"""Files that are downloaded once, and checked whenever they are read."""
+"""Files of data sets: those beside this one, and those that are downloaded once and checked."""
 
 import hashlib
 import re
@@ -6,6 +6,7 @@ import tempfile
 import time
 from collections.abc import Callable
 from http.client import HTTPException
+from importlib.resources import files
 from pathlib import Path
 from socket import SHUT_RDWR
 from threading import Timer
@@ -14,6 +15,17 @@ from urllib.error import HTTPError
 from urllib.request import HTTPHandler, HTTPSHandler, build_opener
 
 from sklearn.datasets import get_data_home
+
+
+def text_of(*path: str) -> str:
+    """What a file beside this one holds."""
+    return files(__package__).joinpath(*path).read_text(encoding="utf-8")
+
+
+def description(name: str) -> str:
+    """The text about the data set of this name."""
+    return text_of("descr", f"{name}.rst")
+
 
 _SCHEMES = ("https", "http", "file")
 # times the timeout, for the whole download
@@ -151,11 +163,11 @@ def _read(file: PublishedFile, path: Path, checksum: str | None, origin: str) ->
         raise OSError(f"{origin} has {size} bytes, more than {file.largest}.")
     data = path.read_bytes()
     algorithm = file.algorithm if checksum is None else "sha256"
-    found = hashlib.new(algorithm, data, usedforsecurity=False).hexdigest()
+    result = hashlib.new(algorithm, data, usedforsecurity=False).hexdigest()
     expected = checksum or file.digest
-    if expected is not None and found != expected.lower():
+    if expected is not None and result != expected.lower():
         raise OSError(
-            f"{origin} is truncated, or another file: it has the checksum {found}, expected "
+            f"{origin} is truncated, or another file: it has the checksum {result}, expected "
             f"{expected}."
         )
     try:

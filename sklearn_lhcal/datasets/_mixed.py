@@ -1,13 +1,15 @@
-"""Images mixed in pairs, so that raters have something to disagree on."""
+"""Images mixed in pairs, so that raters have something to disagree on; and such digits."""
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.datasets import load_digits
 from sklearn.utils import Bunch, check_random_state
 
 from .._utils.arrays import Floats
 from .._utils.checks import check_same_length, checked, plain_array
 from .._utils.types import ArrayLike, LabelsLike, Seed
 from ..label_histogram._labels import names_of, read_labels
+from ._download import description
 from ._made import check_raters, draw_counts
 
 # Samples mixed at a time.
@@ -115,11 +117,87 @@ def mixed_pairs(images: NDArray, rng, mixed: float = 0.5) -> tuple[NDArray, Floa
 def _mixture(images: NDArray, pairs: NDArray, ratio: Floats) -> Floats:
     """r a + (1 − r) b of each pair; what is not mixed keeps its bits."""
     dtype = np.result_type(images.dtype, np.float32)
-    found = images[pairs[:, 0]].astype(dtype)
+    result = images[pairs[:, 0]].astype(dtype)
     rows = np.flatnonzero(ratio < 1)
     for begin in range(0, len(rows), _BLOCK):
         part = rows[begin : begin + _BLOCK]
         r = ratio[part].reshape(-1, *[1] * (images.ndim - 1))
         a, b = images[pairs[part, 0]], images[pairs[part, 1]]
-        found[part] = r * a + (1 - r) * b
-    return found
+        result[part] = r * a + (1 - r) * b
+    return result
+
+
+_TEST_RATERS = 10
+# Shares of the images.
+_PARTS = {"train": 0.6, "validation": 0.2, "test": 0.2}
+
+
+@checked
+def load_mixed_digits(*, raters: int = 2, random_state: Seed = 0) -> Bunch:
+    """Handwritten digits, half of them mixed in pairs, with labels drawn from known probabilities.
+
+    It is the Mix-MNIST of P1 on the 8 x 8 digits that come with scikit-learn: nothing is
+    downloaded. Images are split first and mixed within each part, so that no image leaks from one
+    part into another.
+
+    Parameters
+    ----------
+    raters : int, default=2
+        Labels per validation sample. It changes nothing but ``counts_validation``: training samples
+        have one label, test samples ten.
+    random_state : int, RandomState instance or None, default=0
+        Decides the split, the pairs, the ratios and the labels.
+
+    Returns
+    -------
+    Bunch
+        For each part of ``train`` (810 samples), ``validation`` (270) and ``test`` (270):
+
+        - ``X_<part>`` : ndarray of shape (n, 64), float64 in [0, 1]; the pixels
+        - ``images_<part>`` : ndarray of shape (n, 8, 8); the same memory
+        - ``counts_<part>`` : ndarray of shape (n, 10), int64; how many raters said each digit
+        - ``proba_<part>`` : ndarray of shape (n, 10); the true class probabilities
+        - ``indices_<part>`` : ndarray of shape (n, 2); which of scikit-learn's digits were mixed,
+          the same one twice in samples that are not
+        - ``ratio_<part>`` : ndarray of shape (n,); the share of the first of the two, 1 in samples
+          that are not mixed
+
+        and ``target_names``, ndarray of shape (10,), and ``DESCR``.
+
+    Raises
+    ------
+    ValueError
+        If `raters` is not a positive integer.
+
+    References
+    ----------
+    Mimori, Sasada, Matsui and Sato (2021), Diagnostic uncertainty calibration, section 7 (P1).
+
+    Examples
+    --------
+    >>> digits = load_mixed_digits(raters=5)
+    >>> digits.X_train.shape, digits.counts_validation.sum(axis=1).max()
+    ((810, 64), np.int64(5))
+    """
+    raters = int(check_raters(raters, 1)[0])
+    rng = check_random_state(random_state)
+    source = load_digits()
+    pixels = source.data / 16.0
+    classes = np.eye(10)[source.target]
+    order = rng.permutation(len(pixels))
+    shares = np.cumsum(list(_PARTS.values()))
+    ends = np.ceil(shares[:-1] * len(order)).astype(int)
+    data = Bunch(target_names=source.target_names, DESCR=description("mixed_digits"))
+    for part, images in zip(_PARTS, np.split(order, ends), strict=True):
+        pairs, ratio = mixed_pairs(images, rng)
+        share = np.stack([ratio, 1 - ratio], axis=1)
+        X = np.einsum("ij,ijk->ik", share, pixels[pairs])
+        data[f"X_{part}"] = X
+        data[f"images_{part}"] = X.reshape(-1, 8, 8)
+        data[f"proba_{part}"] = np.einsum("ij,ijk->ik", share, classes[pairs])
+        data[f"indices_{part}"] = pairs
+        data[f"ratio_{part}"] = ratio
+    # Validation comes last, so that its raters change no other label.
+    for part, n in (("train", 1), ("test", _TEST_RATERS), ("validation", raters)):
+        data[f"counts_{part}"] = draw_counts(data[f"proba_{part}"], n, rng)
+    return data

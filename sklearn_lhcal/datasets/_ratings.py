@@ -4,7 +4,7 @@ import numpy as np
 from sklearn.utils import Bunch
 
 from .._utils.arrays import Integers
-from ._description import description, text_of
+from ._download import description, text_of
 
 
 def _digits(name: str) -> Integers:

@@ -1,28 +1,26 @@
 """Figures in the manner of scikit-learn's displays; matplotlib is imported when they are drawn."""
 
 from ._calibration_dispersion import CalibrationDispersionDisplay
-from ._decision import DecisionRiskDisplay
-from ._decision_curve import DecisionCurveDisplay
-from ._epistemic import EpistemicGainDisplay
-from ._label_policy import LabelPolicyDisplay
+from ._decisions import CostCurveDisplay, DecisionCurveDisplay, DecisionRiskDisplay
+from ._gain_curve import GainCurveDisplay
+from ._label_acquisition import PolicyCurveDisplay, ReferralCurveDisplay
 from ._monitor import MonitorDisplay
-from ._readers import RaterDisplay
-from ._reliability import DisagreementReliabilityDisplay, ReliabilityDisplay
-from ._second_opinion import SecondOpinionDisplay
-from ._simplex import SimplexCalibrationDisplay
+from ._rater_comparison import RaterDisplay
+from ._reliability import ReliabilityDisplay
+from ._simplex_calibration import SimplexCalibrationDisplay
 from ._subgroups import SubgroupDisplay
 
 __all__ = [
     "CalibrationDispersionDisplay",
+    "CostCurveDisplay",
     "DecisionCurveDisplay",
     "DecisionRiskDisplay",
-    "DisagreementReliabilityDisplay",
-    "EpistemicGainDisplay",
-    "LabelPolicyDisplay",
+    "GainCurveDisplay",
     "MonitorDisplay",
+    "PolicyCurveDisplay",
     "RaterDisplay",
+    "ReferralCurveDisplay",
     "ReliabilityDisplay",
-    "SecondOpinionDisplay",
     "SimplexCalibrationDisplay",
     "SubgroupDisplay",
 ]

@@ -1,13 +1,14 @@
 """What displays share: how they are made, axes, styles, legends and histograms of bin counts."""
 
 from collections.abc import Callable
-from dataclasses import fields
+from inspect import signature
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from .._rows import rows_of
+from .._utils.checks import checked
 from .._utils.types import Estimator, LabelsLike, Samples
 from ..distributions import Distribution
 
@@ -34,24 +35,15 @@ ABOVE_STRIP = (1 + STRIP_HEIGHT) / 2
 
 _STRIP = "number in each bin"
 
-# how a display keeps what it is made from, by the type of the field
-_KEPT_AS = {NDArray: np.asarray, NDArray | None: np.asarray, list: list, list | None: list}
-
-
 # the user's own styles of models: for all of them, or one each
 Styles = dict | list[dict] | None
 
 
 class Display:
-    """Base of all displays, which are dataclasses: keeps arrays and lists, and finds the axes."""
+    """Base of all displays: holds the result of an analysis, and finds the axes to draw it on."""
 
-    confidence_level: float
-
-    def __post_init__(self):
-        for field in fields(self):
-            value = getattr(self, field.name)
-            if value is not None and field.type in _KEPT_AS:
-                setattr(self, field.name, _KEPT_AS[field.type](value))
+    def __init__(self, result: Any) -> None:
+        self.result = result
 
     def _take_axes(self, ax, size: tuple[float, float], n_panels: int = 1) -> NDArray:
         """Draw on the axes given, else on those of a new figure; returns an array of panels."""
@@ -67,48 +59,104 @@ class Display:
     @property
     def _level(self) -> str:
         """The confidence level as legends print it."""
-        return f"{100 * self.confidence_level:g}%"
+        return f"{100 * self.result.confidence_level:g}%"
 
 
 class PredictionDisplay(Display):
-    """A display of one prediction, which a fitted classifier makes too."""
+    """A display of predictions, made by a function of labels and these; subclasses fill `plot`."""
 
-    from_predictions: ClassVar[Callable[..., Self]]
+    analysis: ClassVar[Callable[..., Any]]
+    plot: ClassVar[Callable[..., Any]]
+    # whether several models are drawn together
+    _several = False
+
+    @classmethod
+    def from_predictions(cls, *args: Any, ax: "Axes | None" = None, **options: Any) -> Self:
+        """Compute the result, and draw it.
+
+        Parameters
+        ----------
+        *args, **options
+            Those of the function that the class names, and those of `plot`.
+        ax : matplotlib Axes, optional
+            Where to draw; None makes a figure.
+
+        Returns
+        -------
+        display
+            Of the class that was asked, with the `result`.
+
+        Raises
+        ------
+        TypeError
+            An option that neither the function nor `plot` has.
+        ValueError
+            As the function.
+        """
+        if "random_state" in signature(cls.analysis).parameters:
+            # the same figure each time
+            options.setdefault("random_state", 0)
+        kept = _taken(options, cls.__init__)
+        style = _taken(options, cls.plot)
+        return cls(cls.analysis(*args, **options), **kept).plot(ax, **style)
 
     @classmethod
     def from_estimator(
-        cls, estimator: Estimator, X: Samples, y: LabelsLike, *args: object, **kwargs: Any
+        cls, estimator: Any, X: Samples, y: LabelsLike, *args: Any, **options: Any
     ) -> Self:
-        """The display of a fitted classifier.
+        """Predict with a fitted classifier, compute the result, and draw it.
 
         Parameters
         ----------
         estimator : fitted classifier
             Its `predict_dist` is used where it has one, else its `predict_proba`. Forests, bagging
             and soft voting predict by the distribution of their members. Pipelines and searches are
-            seen through.
+            seen through. Where several models are drawn, a dict of these by their names, too.
         X : array-like of shape (n_samples, ...)
             Features of the samples.
         y : label histogram of shape (n_samples, n_classes)
-            As in `from_predictions`. Named labels meet the estimator's classes by name. A class
-            that the estimator never saw has probability 0.
-        *args, **kwargs
-            All else that `from_predictions` takes. Where it takes a `name`, None stands for the
-            name of the estimator's class.
+            Named labels meet the estimator's classes by name. A class that the estimator never saw
+            has probability 0.
+        *args, **options
+            As in `from_predictions`. Where there is a `name`, None stands for the name of the
+            estimator's class.
 
         Returns
         -------
         display
-            Of the class that was asked.
+            Of the class that was asked, with the `result`.
 
         Raises
         ------
         ValueError
             As `from_predictions`; an estimator that predicts no probabilities.
         """
-        if hasattr(cls, "name"):
-            kwargs["name"] = name_of(estimator, kwargs.get("name"))
-        return cls.from_predictions(y, predicted(estimator, X, y), *args, **kwargs)
+        prediction: Any = (predicted_by_each if cls._several else predicted)(estimator, X, y)
+        return cls.from_predictions(y, prediction, *args, **cls._named(estimator, options))
+
+    @classmethod
+    def _named(cls, estimator: Estimator, options: dict) -> dict:
+        """The options, with what the legend calls an estimator."""
+        return options
+
+
+class NamedDisplay(PredictionDisplay):
+    """A display of one prediction that a legend names."""
+
+    @checked
+    def __init__(self, result: Any, *, name: str | None = None) -> None:
+        super().__init__(result)
+        self.name = name
+
+    @classmethod
+    def _named(cls, estimator: Estimator, options: dict) -> dict:
+        return options | {"name": options.get("name") or name_of(estimator)}
+
+
+def _taken(options: dict, function: Callable) -> dict:
+    """The options that a function takes, taken out of these."""
+    names = signature(function).parameters.keys() & options.keys()
+    return {name: options.pop(name) for name in names}
 
 
 # ------------------------------------------------------------------------------- what is displayed
@@ -120,38 +168,19 @@ def predicted(estimator, X, y) -> Distribution:
     return rows.prediction.with_classes(rows.classes)
 
 
-def name_of(estimator, name: str | None) -> str:
-    """What the legend calls an estimator: the name given, else that of its class."""
-    if name is None:
-        return type(estimator).__name__
-    return name
+def name_of(estimator) -> str:
+    """What the legend calls an estimator: the name of its class."""
+    return type(estimator).__name__
 
 
 def by_name(estimator) -> dict:
     """Estimators by name; one alone is called by its class."""
-    if isinstance(estimator, dict):
-        return estimator
-    return {name_of(estimator, None): estimator}
+    return estimator if isinstance(estimator, dict) else {name_of(estimator): estimator}
 
 
 def predicted_by_each(estimator, X, y) -> dict[str, Any]:
     """What each of the estimators predicts, by their names."""
     return {name: predicted(model, X, y) for name, model in by_name(estimator).items()}
-
-
-def models_of(predictions) -> dict:
-    """Predictions by the names of their models; one alone is that of "model"."""
-    if not isinstance(predictions, dict):
-        return {"model": predictions}
-    if not predictions:
-        raise ValueError("predictions is empty; give a prediction by the name of its model.")
-    return predictions
-
-
-def check_reference(reference: str | None, names: list) -> None:
-    """ValueError for a reference that is none of the models."""
-    if reference is not None and reference not in names:
-        raise ValueError(f"reference must be one of the models {names}, got {reference!r}.")
 
 
 # -------------------------------------------------------------------------------------- how to draw
@@ -237,11 +266,11 @@ def draw_band(ax, x, interval, line, own: dict | None, alpha: float = 0.15):
 
 def draw_reference(ax, what: str, top: float = 1.0, right: float = 1.0):
     """The dotted line from (0, 0) to (right, top), drawn once; the first is in the legend."""
-    found = drawn(ax.lines, what)
-    for line in found:
+    results = drawn(ax.lines, what)
+    for line in results:
         if np.isclose(line.get_ydata()[-1], top, rtol=1e-6, atol=0):
             return line
-    label = None if found else what
+    label = None if results else what
     return ax.plot([0, right], [0, top], label=label, gid=what, zorder=1, **DOTTED)[0]
 
 

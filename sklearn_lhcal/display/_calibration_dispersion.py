@@ -1,31 +1,23 @@
 """The calibration-dispersion map (P1 Fig. 2a): which part of the epistemic loss a method has."""
 
-from collections.abc import Mapping
-from dataclasses import KW_ONLY, dataclass
-from numbers import Integral
+from functools import partial
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
-from sklearn.utils import check_random_state
 
-from .._rows import PredictionLike, Rows, read_rows
-from .._utils.arrays import Floats
-from .._utils.checks import checked
-from .._utils.types import (
-    BinsLike,
-    Estimator,
-    Groups,
-    LabelsLike,
-    Raters,
-    Samples,
-    Seed,
-    Strategy,
-    Weights,
+from .._rows import PredictionLike, read_labels
+from .._utils.types import BinsLike, LabelsLike, Seed, Strategy, Weights
+from ..metrics import MethodTable, calibration_loss, dispersion_loss, evaluate_methods
+from ._base import (
+    NOTE,
+    WIDE,
+    Axes,
+    PredictionDisplay,
+    draw_legend,
+    drawn,
+    reach,
+    styled,
 )
-from ..distributions import PointMass
-from ..metrics import calibration_loss, confidence_interval, dispersion_loss
-from ._base import NOTE, WIDE, Axes, Display, draw_legend, drawn, name_of, predicted, reach, styled
 
 _NAME = "name of a method"
 _LABEL = "label of a line of equal epistemic loss"
@@ -38,43 +30,60 @@ _YLABEL = "Grouping loss DL (squared probability)"
 _PLACES = [(dx, side * up) for up in (6, 18, 30, 42) for dx in (6, -6) for side in (1, -1)]
 
 
-@dataclass(eq=False, repr=False)
-class CalibrationDispersionDisplay(Display):
+def _both_losses(
+    y: LabelsLike,
+    predictions: dict[str, PredictionLike],
+    *,
+    sample_weight: Weights = None,
+    n_bins: BinsLike = 15,
+    strategy: Strategy = "uniform",
+    random_state: Seed = 0,
+    **options: Any,
+) -> MethodTable:
+    """CL and DL of the samples that have both, so that their sum is EL."""
+    several = read_labels(y).n > 1
+    if not several.any():
+        raise ValueError("No sample of y has two raters; the losses need some.")
+    if not several.all():
+        weight: Any = np.ones(len(several)) if sample_weight is None else sample_weight
+        # other lengths are refused below
+        sample_weight = (
+            np.multiply(weight, several) if np.shape(weight) == several.shape else weight
+        )
+    losses = (calibration_loss, dispersion_loss)
+    metrics = {of.__name__: partial(of, n_bins=n_bins, strategy=strategy) for of in losses}
+    options |= {"sample_weight": sample_weight, "random_state": random_state}
+    return evaluate_methods(predictions, y, metrics=metrics, **options)
+
+
+class CalibrationDispersionDisplay(PredictionDisplay):
     """Plot of methods: one point each, calibration loss CL against dispersion loss DL.
 
-    Make it with `from_predictions`, `from_estimators` or `from_estimator`. The epistemic loss EL of
-    a prediction is the sum of the two losses. It is equal along the lines, and smaller towards the
-    lower left. A method far to the right can be calibrated. One far up confuses samples whose class
-    probabilities differ, which no calibration can mend (P1 Fig. 2a).
+    It draws the result of `evaluate_methods` for `calibration_loss` and `dispersion_loss`;
+    ``from_predictions(y, predictions, n_bins=15, strategy="uniform", random_state=0, …)`` computes
+    it, with the other options of `evaluate_methods`. The epistemic loss EL of a prediction is the
+    sum of the two losses. It is equal along the lines, and smaller towards the lower left. A method
+    far to the right can be calibrated. One far up confuses samples whose class probabilities
+    differ, which no calibration can mend (P1 Fig. 2a).
 
     Both losses are corrected and may be negative. They are taken on the samples with two raters or
-    more, as in `loss_decomposition`. Bars show their intervals (delete-a-block jackknife, the same
-    blocks for all methods). Methods share their samples: `paired_difference` may find a clear
-    difference where intervals overlap.
+    more. Bars show their intervals (delete-a-block jackknife, the same blocks for all methods).
+    Methods share their samples: `paired_difference` may find a clear difference where intervals
+    overlap.
 
     Parameters
     ----------
-    calibration_loss, dispersion_loss : array-like of shape (n_methods,)
-        Losses of the methods, in squared probability, summed over classes.
-    calibration_interval, dispersion_interval : array-like of shape (n_methods, 2)
-        Ends of their intervals, in the same unit.
-    names : sequence of str, of length n_methods
-        What the methods are called.
-    confidence_level : float, default=0.95
-        Level of the intervals.
+    result : MethodTable
+        With the metrics ``"calibration_loss"`` and ``"dispersion_loss"``.
 
     Attributes
     ----------
-    epistemic_loss : ndarray of shape (n_methods,)
-        The sum of both losses, in squared probability.
     points_ : list of matplotlib ErrorbarContainer
         A point with its intervals for each method.
     names_ : list of matplotlib Annotation
         The names beside the points.
     iso_lines_ : matplotlib LineCollection
         Lines of equal epistemic loss.
-    iso_levels_ : ndarray
-        The epistemic losses of these lines.
     iso_labels_ : list of matplotlib Annotation
         The labels of these lines.
     ax_ : matplotlib Axes
@@ -93,176 +102,16 @@ class CalibrationDispersionDisplay(Display):
     >>> from sklearn_lhcal.datasets import make_label_histograms
     >>> data = make_label_histograms(1000, overconfidence=3.0, total=50.0, random_state=0)
     >>> same_for_all = data.proba.mean(axis=0, keepdims=True).repeat(1000, axis=0)
-    >>> display = CalibrationDispersionDisplay.from_predictions(
-    ...     data.counts, {"overconfident": data.prediction, "same for all": same_for_all}
-    ... )
-    >>> [bool(more > less) for more, less in zip(display.calibration_loss, display.dispersion_loss)]
+    >>> methods = {"overconfident": data.prediction, "same for all": same_for_all}
+    >>> display = CalibrationDispersionDisplay.from_predictions(data.counts, methods)
+    >>> losses = display.result.intervals
+    >>> [bool(CL.estimate > DL.estimate) for CL, DL in map(dict.values, losses.values())]
     [True, False]
     """
 
-    calibration_loss: NDArray
-    dispersion_loss: NDArray
-    calibration_interval: NDArray
-    dispersion_interval: NDArray
-    names: list
-    _: KW_ONLY
-    confidence_level: float = 0.95
-
-    @property
-    def epistemic_loss(self) -> Floats:
-        """The sum of both losses, shape (n_methods,)."""
-        return self.calibration_loss + self.dispersion_loss
-
-    @classmethod
-    @checked
-    def from_predictions(
-        cls,
-        y: LabelsLike,
-        predictions: Mapping[str, PredictionLike],
-        *,
-        sample_weight: Weights = None,
-        groups: Groups = None,
-        raters: Raters = None,
-        n_bins: BinsLike = 15,
-        strategy: Strategy = "uniform",
-        confidence_level: float = 0.95,
-        random_state: Seed = 0,
-        ax: "Axes | None" = None,
-        **plot_kwargs: Any,
-    ) -> Self:
-        """Plot of several predictions for the same samples.
-
-        Parameters
-        ----------
-        y : label histogram of shape (n_samples, n_classes)
-            Anything `check_counts` takes; samples with fewer than two raters are left out.
-        predictions : dict of str to array-like or Distribution
-            A prediction by the name of its method. It holds class probabilities, of shape
-            (n_samples, n_classes), or those of the second of two classes, of shape (n_samples,), or
-            is a distribution, of which the mean counts. Each meets y by its own names.
-        sample_weight : array-like of shape (n_samples,), optional
-            Weights of the samples; only their ratios matter.
-        groups : array-like of shape (n_samples,), optional
-            Samples of one group (one patient, say) are dependent: intervals take them together.
-        raters : {"random", "fixed"}, optional
-            Whether intervals are for new raters, which needs `Annotations`, or for these. None:
-            "random" with `Annotations`, else "fixed", as in `confidence_interval`.
-        n_bins : int or array-like of edges, default=15
-            As in `calibration_loss`.
-        strategy : {"uniform", "quantile"}, default="uniform"
-            As in `calibration_loss`.
-        confidence_level : float, default=0.95
-            Level of the intervals.
-        random_state : int, RandomState instance or None, default=0
-            Decides the blocks of the jackknife, which all methods share.
-        ax : matplotlib Axes, optional
-            Where to draw; None makes a figure.
-        **plot_kwargs
-            Passed on to `plot`.
-
-        Returns
-        -------
-        CalibrationDispersionDisplay
-
-        Raises
-        ------
-        ValueError
-            No prediction, or no dict of them; no sample with two raters and a positive weight;
-            `confidence_level` outside (0, 1); and whatever `calibration_loss` refuses.
-        """
-        predictions = _check_named(predictions, "predictions")
-        # one number, so that all methods share the blocks
-        seed = random_state
-        if not isinstance(seed, Integral):
-            seed = check_random_state(seed).randint(np.iinfo(np.int32).max)
-        how: dict = {"n_bins": n_bins, "strategy": strategy, "random_state": seed}
-        how["confidence_level"] = confidence_level
-        how["raters"] = raters
-        rows = [read_rows(y, z, sample_weight, groups) for z in predictions.values()]
-        losses = np.array([_losses(one, **how) for one in rows])
-        # (n_methods, 3) each: estimate, low, high
-        CL, DL = losses.swapaxes(0, 1)
-        points = CL[:, 0], DL[:, 0], CL[:, 1:], DL[:, 1:]
-        display = cls(*points, list(predictions), confidence_level=confidence_level)
-        return display.plot(ax, **plot_kwargs)
-
-    @classmethod
-    def from_estimators(
-        cls, estimators: Mapping[str, Estimator], X: Samples, y: LabelsLike, **kwargs: Any
-    ) -> Self:
-        """Plot of several fitted classifiers.
-
-        Parameters
-        ----------
-        estimators : dict of str to fitted classifier
-            A classifier by the name of its method. Pipelines and searches are seen through.
-        X : array-like of shape (n_samples, ...)
-            Features of the samples.
-        y : label histogram of shape (n_samples, n_classes)
-            Anything `check_counts` takes. Named labels meet each estimator's classes by name. A
-            class that an estimator never saw has probability 0.
-        **kwargs
-            As in `from_predictions`: `sample_weight`, `groups`, `raters`, `n_bins`,
-            `strategy`, `confidence_level`, `random_state`, `ax` and those of `plot`.
-
-        Returns
-        -------
-        CalibrationDispersionDisplay
-
-        Raises
-        ------
-        ValueError
-            As `from_predictions`; an estimator that predicts no probabilities.
-
-        Examples
-        --------
-        >>> from sklearn.linear_model import LogisticRegression
-        >>> from sklearn.naive_bayes import GaussianNB
-        >>> from sklearn_lhcal.datasets import make_label_histograms
-        >>> data = make_label_histograms(200, random_state=0)
-        >>> labels = data.counts[:100].argmax(axis=1)
-        >>> estimators = {"logistic": LogisticRegression(), "naive Bayes": GaussianNB()}
-        >>> fitted = {name: model.fit(data.X[:100], labels) for name, model in estimators.items()}
-        >>> display = CalibrationDispersionDisplay.from_estimators(
-        ...     fitted, data.X[100:], data.counts[100:]
-        ... )
-        >>> display.names
-        ['logistic', 'naive Bayes']
-        """
-        estimators = _check_named(estimators, "estimators")
-        predictions = {name: predicted(model, X, y) for name, model in estimators.items()}
-        return cls.from_predictions(y, predictions, **kwargs)
-
-    @classmethod
-    def from_estimator(
-        cls,
-        estimator: Estimator,
-        X: Samples,
-        y: LabelsLike,
-        *,
-        name: str | None = None,
-        **kwargs: Any,
-    ) -> Self:
-        """One fitted classifier on the plot; give `ax` to set it beside others.
-
-        Parameters
-        ----------
-        estimator : fitted classifier
-            Pipelines and searches are seen through.
-        X : array-like of shape (n_samples, ...)
-            Features of the samples.
-        y : label histogram of shape (n_samples, n_classes)
-            Anything `check_counts` takes.
-        name : str, optional
-            What the plot calls it; None: the name of the estimator's class.
-        **kwargs
-            As in `from_estimators`.
-
-        Returns
-        -------
-        CalibrationDispersionDisplay
-        """
-        return cls.from_estimators({name_of(estimator, name): estimator}, X, y, **kwargs)
+    result: MethodTable
+    analysis = staticmethod(_both_losses)
+    _several = True
 
     def plot(
         self,
@@ -299,41 +148,17 @@ class CalibrationDispersionDisplay(Display):
         return self
 
     def _draw_points(self, own_bars: dict | None, own_text: dict | None) -> None:
-        CL, DL = self.calibration_loss, self.dispersion_loss
-        x_bars = reach(CL, self.calibration_interval)
-        y_bars = reach(DL, self.dispersion_interval)
         style = styled(own_bars, fmt="o", markersize=6, elinewidth=1, capsize=2)
         self.points_ = []
         self.names_ = []
-        for m, name in enumerate(self.names):
-            bars = {"xerr": x_bars[:, [m]], "yerr": y_bars[:, [m]]}
-            point = self.ax_.errorbar(CL[m], DL[m], **bars, **style)
+        for name, losses in self.result.intervals.items():
+            CL, DL = losses["calibration_loss"], losses["dispersion_loss"]
+            x_bar, y_bar = (reach(np.array([v[0]]), np.array([v[1:3]])) for v in (CL, DL))
+            at = CL.estimate, DL.estimate
+            point = self.ax_.errorbar(*at, xerr=x_bar, yerr=y_bar, **style)
             self.points_.append(point)
-            color = point[0].get_color()
-            text = draw_name(self.ax_, name, (CL[m], DL[m]), own_text, color)
+            text = draw_name(self.ax_, name, at, own_text, point[0].get_color())
             self.names_.append(text)
-
-
-def _check_named(given, what: str) -> dict:
-    if not isinstance(given, dict) or not given:
-        raise ValueError(
-            f"{what} must be a dict with one name or more, {{'my method': ...}}, got {given!r:.80}."
-        )
-    return {str(name): value for name, value in given.items()}
-
-
-def _losses(rows: Rows, **how) -> list:
-    """CL and DL, each with the ends of its interval, of the samples that have them."""
-    seen = rows.contributing(2)
-    if seen is None:
-        raise ValueError(
-            "No sample has two raters in y and a positive weight; the losses need some."
-        )
-    # of a distribution the mean counts, and takes less to cut into blocks
-    z = PointMass.of_checked(seen.z).with_classes(seen.classes)
-    how |= {"sample_weight": seen.w, "groups": seen.groups}
-    both = (calibration_loss, dispersion_loss)
-    return [confidence_interval(loss, seen.labels, z, **how)[:3] for loss in both]
 
 
 # ------------------------------------------------------------------------------------------ the map

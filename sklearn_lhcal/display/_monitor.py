@@ -1,12 +1,9 @@
 """Calibration over time: the e-values of a monitor, and when they crossed the threshold."""
 
-from dataclasses import dataclass
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
-from numpy.typing import NDArray
 
-from .._utils.checks import checked
 from ..metrics import CalibrationMonitor
 from ._base import DOTTED, WIDE, Axes, Display, draw_legend, look_of, styled
 
@@ -15,26 +12,18 @@ _NAMES = ("class means", "disagreement")
 _LOWEST, _HIGHEST = -5.0, 10.0
 
 
-@dataclass(eq=False, repr=False)
 class MonitorDisplay(Display):
     """Evidence against a model over time: the e-values of a `CalibrationMonitor`.
 
-    Make it with `from_monitor`. One line is of the class means, the other of predicted
-    disagreement. The dotted line is the threshold, 1/α or the mean run. A circle marks the sample
-    of an alarm; the line may fall again, the alarm stays. Without two labels of any sample the line
-    of disagreement stays at 1, and that of a detector is not drawn. The axis ends five decades
-    below 1 and ten above.
+    ``MonitorDisplay(monitor).plot()`` draws what it has seen so far. One line is of the class
+    means, the other of predicted disagreement. The dotted line is the threshold, 1/α or the mean
+    run. A circle marks the sample of an alarm; the line may fall again, the alarm stays. Without
+    two labels of any sample the line of disagreement stays at 1, and that of a detector is not
+    drawn. The axis ends five decades below 1 and ten above.
 
     Parameters
     ----------
-    sample : array-like of shape (n_points,)
-        Numbers of samples, from 1 on.
-    log_e, log_e_disagreement : array-like of shape (n_points,)
-        Natural logarithms of both e-values.
-    threshold : float
-        The e-value that gives an alarm.
-    alarm, disagreement_alarm : int, optional
-        Number of the sample of each alarm.
+    result : CalibrationMonitor
 
     Attributes
     ----------
@@ -56,43 +45,16 @@ class MonitorDisplay(Display):
     >>> from sklearn_lhcal.datasets import make_label_histograms
     >>> data = make_label_histograms(1000, overconfidence=2.0, random_state=0)
     >>> monitor = CalibrationMonitor().update(data.counts, data.prediction)
-    >>> MonitorDisplay.from_monitor(monitor).alarm == monitor.alarm
-    True
+    >>> MonitorDisplay(monitor).plot().threshold_.get_label()
+    'threshold 20'
     """
 
-    sample: NDArray
-    log_e: NDArray
-    log_e_disagreement: NDArray
-    threshold: float
-    alarm: int | None = None
-    disagreement_alarm: int | None = None
+    result: CalibrationMonitor
 
-    @classmethod
-    @checked
-    def from_monitor(
-        cls, monitor: CalibrationMonitor, *, ax: "Axes | None" = None, **plot_kwargs: Any
-    ) -> Self:
-        """What a monitor has seen so far.
-
-        Parameters
-        ----------
-        monitor : CalibrationMonitor
-        ax : matplotlib Axes, optional
-            Where to draw; None makes a figure.
-        **plot_kwargs
-            Passed on to `plot`.
-
-        Returns
-        -------
-        MonitorDisplay
-
-        Raises
-        ------
-        ValueError
-            Anything but a monitor.
-        """
-        alarms = monitor.alarm, monitor.disagreement_alarm
-        return cls(*monitor.history, monitor.threshold, *alarms).plot(ax, **plot_kwargs)
+    def __init__(self, result: CalibrationMonitor) -> None:
+        if not isinstance(result, CalibrationMonitor):
+            raise ValueError(f"result must be a CalibrationMonitor, got {type(result).__name__}.")
+        super().__init__(result)
 
     def plot(self, ax: "Axes | None" = None, *, line_kwargs: dict | None = None) -> Self:
         """Draw both e-values, the threshold, and the alarms.
@@ -111,17 +73,18 @@ class MonitorDisplay(Display):
         """
         self._take_axes(ax, WIDE)
         self.lines_, self.alarms_ = [], []
-        top = np.log10(self.threshold)
-        alarms = (self.alarm, self.disagreement_alarm)
-        paths = (self.log_e, self.log_e_disagreement)
+        monitor = self.result
+        sample, *paths = monitor.history
+        top = np.log10(monitor.threshold)
+        alarms = (monitor.alarm, monitor.disagreement_alarm)
         for i, (name, path, alarm) in enumerate(zip(_NAMES, paths, alarms, strict=True)):
             style = styled(line_kwargs, linewidth=1.6, label=name, **look_of(i))
-            self.lines_ += self.ax_.plot(self.sample, path / np.log(10), **style)
+            self.lines_ += self.ax_.plot(sample, path / np.log(10), **style)
             if alarm is not None:
                 circle = {"color": look_of(i)["color"], "marker": "o", "linestyle": "none"}
                 label = f"alarm at sample {alarm:,}"
                 self.alarms_ += self.ax_.plot([alarm], [top], label=label, **circle)
-        label = f"threshold {self.threshold:,.0f}"
+        label = f"threshold {monitor.threshold:,.0f}"
         self.threshold_ = self.ax_.axhline(top, zorder=1, label=label, **DOTTED)
         low, high = self.ax_.get_ylim()
         self.ax_.set(

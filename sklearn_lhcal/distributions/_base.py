@@ -15,7 +15,7 @@ from .._utils.names import Side, check_classes, column_names, columns_by_name, i
 from .._utils.simplex import check_proba, entropy, in_columns
 from .._utils.types import ArrayLike, Seed, Selection
 from ..label_histogram._labels import read_labels
-from ._arrays import by_blocks, costs_of_decisions, cross_moment, frozen
+from ._arithmetic import by_blocks, costs_of_decisions, cross_moment, frozen
 from ._likelihood import log_multinomial
 
 
@@ -237,7 +237,7 @@ class Distribution(ABC):
         """Probability that two raters disagree, shape (n,): ``1 − Σ_k E[z_k²]`` (P1 eq. 49).
 
         With a `distance`, as in `sklearn_lhcal.metrics.expected_squared_loss`, it is half the mean
-        squared distance of two raters: for "ordinal" half of the steps between them.
+        squared distance of two raters: for "linear" half of the steps between them.
 
         `pairs` says which pairs of different labels count as disagreeing: those two grades apart,
         say. It is a symmetric 0/1 matrix of shape (K, K) with a zero diagonal. None: all pairs.
@@ -270,13 +270,13 @@ class Distribution(ABC):
     def _expected_move(self, B: Floats | None) -> Floats:
         """Σ_k E[z_k]·‖E[z | k] − E[z]‖², shape (n,), with classes at points B."""
         z = self.mean()
-        found = np.zeros(len(z))
+        result = np.zeros(len(z))
         for k in range(z.shape[1]):
             move = self._move(k)
             if B is not None:
                 move = move @ B
-            found += z[:, k] * (move**2).sum(axis=1)
-        return found
+            result += z[:, k] * (move**2).sum(axis=1)
+        return result
 
     def _least_cost_after(self, C: Floats) -> Floats:
         """Σ_k E[z_k] min_d E[z | k]ᵀC_d: the cost to expect after one label, shape (n,).

@@ -12,7 +12,7 @@ from .._utils.names import column_names
 from .._utils.rising import digamma_minus_log
 from .._utils.simplex import check_proba, gini, in_columns, log, softmax
 from .._utils.types import ArrayLike
-from ._arrays import bisect, by_blocks, costs_of_decisions, cross_moment, frozen, tails
+from ._arithmetic import bisect, by_blocks, costs_of_decisions, cross_moment, frozen, tails
 from ._base import Distribution
 from ._likelihood import is_corner, log_dirichlet_multinomial
 from ._nodes import dirichlet_nodes, with_mean

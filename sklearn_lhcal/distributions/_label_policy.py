@@ -146,7 +146,7 @@ def label_policy(
     See Also
     --------
     allocate_labels : Where all labels are asked for at once, and their number is given.
-    sklearn_lhcal.display.LabelPolicyDisplay : What it saves on real labels.
+    sklearn_lhcal.display.PolicyCurveDisplay : What it saves on real labels.
 
     References
     ----------

@@ -10,7 +10,7 @@ from .._utils.arrays import Floats
 from .._utils.checks import as_floats
 from .._utils.simplex import in_columns
 from .._utils.types import ArrayLike
-from ._arrays import bisect, frozen, quotient, tails
+from ._arithmetic import bisect, frozen, quotient, tails
 from ._base import Distribution, PointMass
 from ._likelihood import HALF_LOG_2PI, log_binomial
 from ._mixture import Mixture
@@ -122,7 +122,7 @@ class LogisticNormal(Distribution):
         and no sample depends on the others. `per_row` holds arrays (n,), which f takes after g.
         """
         k = np.ceil(np.log2(2 * np.maximum(self._s, 1))).astype(int)
-        found = []
+        results = []
         order = []
         for halvings in np.unique(k):
             t = np.arange(-9 * 2**halvings, 9 * 2**halvings + 1) / 2.0**halvings
@@ -133,9 +133,9 @@ class LogisticNormal(Distribution):
             for start in range(0, len(rows), step):
                 block = rows[start : start + step, None]
                 values = f(self._m[block] + self._s[block] * t, *(a[block] for a in per_row))
-                found.append([np.einsum("ij,j->i", v, w) for v in values])
+                results.append([np.einsum("ij,j->i", v, w) for v in values])
             order.append(rows)
-        return np.hstack(found)[:, np.argsort(np.concatenate(order))]
+        return np.hstack(results)[:, np.argsort(np.concatenate(order))]
 
     def _mean(self):
         """E[z] of the two classes, shape (2, n)."""

@@ -12,7 +12,7 @@ from .._utils.checks import as_floats, checked, plain_array
 from .._utils.names import column_names
 from .._utils.simplex import check_proba, log
 from .._utils.types import ArrayLike
-from ._arrays import by_blocks, frozen, quotient, tails
+from ._arithmetic import by_blocks, frozen, quotient, tails
 from ._base import Distribution, PointMass
 from ._dirichlet import Dirichlet, beta_interval
 

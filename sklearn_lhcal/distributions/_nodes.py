@@ -72,9 +72,9 @@ def with_mean(nodes: Floats, mean: Floats) -> tuple[Floats, Floats]:
     are scaled to the mean, class by class; a class that no node has is spread over all.
     """
     S = len(nodes)
-    found = nodes.mean(axis=0)
-    seen = found > 0
-    scale = np.where(seen, mean / np.where(seen, found, 1.0), 0.0)
+    result = nodes.mean(axis=0)
+    seen = result > 0
+    scale = np.where(seen, mean / np.where(seen, result, 1.0), 0.0)
     joint = (nodes * scale + np.where(seen, 0.0, mean)) / S
     w = row_sum(joint)
     # a node without weight says nothing, and stays where it is

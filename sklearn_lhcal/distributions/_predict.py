@@ -10,7 +10,7 @@ from .._utils.distances import Distance, points
 from .._utils.estimators import resolve
 from .._utils.simplex import in_columns
 from .._utils.types import ArrayLike, Estimator, Samples
-from ._arrays import by_blocks, costs_of_decisions
+from ._arithmetic import by_blocks, costs_of_decisions
 from ._base import Distribution, PointMass
 from ._label_policy import costs_of
 from ._mixture import Ensemble
@@ -35,7 +35,7 @@ def second_opinion_value(
 optional
         Cost of each decision under each class, for all samples, or for each. None: the squared loss
         ``E‖Q − z‖²``, whose expected drop is ``Σ_k E[z_k]·‖E[z|k] − E[z]‖²``.
-    distance : None, "ordinal", "interval" or array-like of shape (K, K), default=None
+    distance : None, "linear", "quadratic" or array-like of shape (K, K), default=None
         Of the classes, for the squared loss: as in `sklearn_lhcal.metrics.expected_squared_loss`.
 
     Returns

@@ -5,8 +5,7 @@ n_samples, random_state)``, class probabilities of shape (n_samples, n, K), and 
 `Ensemble` of such draws.
 """
 
-from ._augmentation import TestTimeAugmentationClassifier
+from ._at_prediction import MCDropoutClassifier, TestTimeAugmentationClassifier
 from ._deep import DeepEnsembleClassifier
-from ._dropout import MCDropoutClassifier
 
 __all__ = ["DeepEnsembleClassifier", "MCDropoutClassifier", "TestTimeAugmentationClassifier"]

@@ -1,5 +1,5 @@
 """Gaussian process classification: sparse variational inference on labels or label histograms."""
 
-from ._classifier import SparseGPClassifier
+from ._gp_classifier import SparseGPClassifier
 
 __all__ = ["SparseGPClassifier"]

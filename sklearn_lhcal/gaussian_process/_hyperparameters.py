@@ -48,18 +48,18 @@ def gradient(features: Features, at: Settled) -> Tensor:
     D = diagonal(mu, 0.0) - latent.S - mu[:, :, None] * mu[:, None, :]
     E = (sums.gram - D).sum(0)[:-1, :-1]
     to_K = W.T @ E @ W / -2
-    found = kernel.pull_back(Z, Z, to_K)
+    result = kernel.pull_back(Z, Z, to_K)
     # what the diagonals hold beside, k(x, x) and the jitter, is in proportion to the variance
     diagonal_part = JITTER * torch.diagonal(to_K).sum() - local.theta.sum() / 2
-    found[0] += kernel.variance * diagonal_part
+    result[0] += kernel.variance * diagonal_part
     WD = narrow(W.T @ D[:, :-1], features.dtype)
     W_mu = narrow(W.T @ mu[:, :-1].T, features.dtype)
     for rows, phi, _ in features:
         to_k = W_mu @ local.kappa[:, rows].to(phi.dtype)
         for wd, theta in zip(WD, local.theta[:, rows].to(phi.dtype), strict=True):
             to_k += (wd @ phi).mul_(theta)
-        found += kernel.pull_back(Z, features.X[rows], to_k)
-    return found
+        result += kernel.pull_back(Z, features.X[rows], to_k)
+    return result
 
 
 def starting_lengthscale(
@@ -151,11 +151,11 @@ def choose_epsilon(
 
     def visit(factor: float, near: Learned) -> tuple[float, Learned]:
         likelihood = near.likelihood._replace(epsilon=near.likelihood.epsilon * factor)
-        found = fit(near._replace(likelihood=likelihood))
-        features = Features(X, Z, found.kernel, dtype=dtype)
-        draws = normal_draws(found.latent.mean, seed)
-        loss = found.likelihood.left_out_loss(features, labels, found.latent, draws)
-        return loss, found
+        result = fit(near._replace(likelihood=likelihood))
+        features = Features(X, Z, result.kernel, dtype=dtype)
+        draws = normal_draws(result.latent.mean, seed)
+        loss = result.likelihood.left_out_loss(features, labels, result.latent, draws)
+        return loss, result
 
     least, first = visit(1.0, start)
     best = first

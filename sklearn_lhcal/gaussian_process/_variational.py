@@ -228,7 +228,7 @@ def local_blocks(
 
 def local_terms(features: Features, labels: Labels, latent: Latent, local: Terms) -> Local:
     """κ, θ and constants of all samples at q."""
-    parts = [found for _, found in local_blocks(features, labels, latent, local)]
+    parts = [result for _, result in local_blocks(features, labels, latent, local)]
     return Local(*(torch.cat(a, dim=1) for a in zip(*parts, strict=True)))
 
 

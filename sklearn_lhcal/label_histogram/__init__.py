@@ -10,8 +10,8 @@ from ._agreement import (
     percent_agreement,
 )
 from ._annotations import Annotations
-from ._classifier import LabelHistogramClassifier
 from ._findings import MultiLabelCounts
+from ._histogram_classifier import LabelHistogramClassifier
 from ._labels import KnownProbabilities, check_counts
 from ._statistics import class_disagreement, pairwise_disagreement, u_statistic
 

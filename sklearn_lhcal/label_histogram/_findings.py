@@ -19,7 +19,7 @@ from .._utils.checks import (
     samples_of,
     take_rows,
 )
-from .._utils.findings import finding_table
+from .._utils.finding_tables import finding_table
 from .._utils.names import Side, check_classes, check_row_names, column_names, positions, row_names
 from .._utils.types import ArrayLike, Selection
 from ._annotations import Annotations

@@ -407,10 +407,10 @@ def one_hot(labels: NDArray) -> tuple[Integers, NDArray]:
                 "Unknown label type: continuous. 1-D labels must name classes; fractional numbers "
                 "do not."
             )
-    found, codes = distinct(labels, "y")
-    counts = np.zeros((len(labels), len(found)), np.int64)
+    result, codes = distinct(labels, "y")
+    counts = np.zeros((len(labels), len(result)), np.int64)
     counts[np.arange(len(labels)), codes] = 1
-    return counts, found
+    return counts, result
 
 
 def _count_matrix(a: NDArray, empty_rows: bool) -> Integers:

@@ -174,7 +174,7 @@ def assembled(
     long: Long, items: NDArray, raters: NDArray, classes, on_duplicate: str = "raise"
 ) -> dict:
     """What `Annotations` are made of; items and raters of the table are numbers by now."""
-    label, found = coded(long.label, "label")
+    label, result = coded(long.label, "label")
     given = label >= 0
     if not given.any():
         raise ValueError("label holds no labels: all labels are missing.")
@@ -185,7 +185,7 @@ def assembled(
         when, _ = coded(long.order[given], "order")
         if (when < 0).any():
             raise ValueError("order has missing values; give each label one, or drop order.")
-    label, columns = in_classes(label[given], found, classes)
+    label, columns = in_classes(label[given], result, classes)
     order, indptr = arranged(row, items, rater, raters, when, on_duplicate)
     return {
         "indptr": indptr,

@@ -2,7 +2,6 @@
 
 from .._utils.results import ConfidenceInterval, VarianceComponents
 from ._calibration import calibration_error, calibration_loss, dispersion_error, dispersion_loss
-from ._canonical_bins import binned_canonical_error
 from ._decision import (
     RiskDecomposition,
     bayes_decision,
@@ -30,8 +29,16 @@ from ._epistemic import (
 )
 from ._expected_calibration import expected_calibration_error, maximum_calibration_error
 from ._inference.accumulate import MetricAccumulator
+from ._inference.alternative_annotator import AlternativeAnnotatorTest, alternative_annotator_test
 from ._inference.audit import SubgroupAudit, subgroup_audit
-from ._inference.decision_curves import CostCurve, DecisionCurve, cost_curve, decision_curve
+from ._inference.decisions import (
+    CostCurve,
+    DecisionCurve,
+    DecisionRisks,
+    cost_curve,
+    decision_curve,
+    decision_risks,
+)
 from ._inference.findings import FindingTable, per_finding
 from ._inference.gains import GainCurve, gain_curve
 from ._inference.intervals import (
@@ -44,20 +51,17 @@ from ._inference.methods import MethodTable, evaluate_methods
 from ._inference.monitor import CalibrationMonitor, MonitorHistory
 from ._inference.policy import PolicyCurve, policy_curve
 from ._inference.prediction_powered import prediction_powered
-from ._inference.readers import (
-    AlternativeAnnotatorTest,
-    JudgeTable,
-    RaterComparison,
-    RaterRows,
-    RaterTable,
-    alternative_annotator_test,
-    rater_comparison,
-    rater_table,
-)
+from ._inference.rater_comparison import JudgeTable, RaterComparison, RaterRows, rater_comparison
+from ._inference.rater_table import RaterTable, rater_table
 from ._inference.referral import ReferralCurve, referral_curve
 from ._inference.reliability import ReliabilityCurve, reliability_curve
 from ._inference.study_size import StudySize, study_size
-from ._kernel import kernel_calibration_error, kernel_sharpness, ratio_corrected_calibration_error
+from ._kernel import (
+    binned_canonical_error,
+    kernel_calibration_error,
+    kernel_sharpness,
+    ratio_corrected_calibration_error,
+)
 from ._kernel_bandwidth import loo_bandwidth
 from ._kernel_null import NullCalibrationError, null_calibration_error
 from ._label_histogram import (
@@ -66,14 +70,14 @@ from ._label_histogram import (
     irreducible_loss,
     ranked_probability_score,
 )
-from ._labels import expected_accuracy, histogram_log_loss, label_log_loss, vote_accuracy
-from ._registry import register_scorers
+from ._predicted_labels import expected_accuracy, histogram_log_loss, label_log_loss, vote_accuracy
 from ._scorers import (
     EpistemicScorer,
     LabelHistogramScorer,
     get_scorer,
     get_scorer_names,
     make_decision_scorer,
+    register_scorers,
 )
 from ._statistic import statistic_calibration_loss, statistic_squared_loss
 from ._variation import distribution_calibration_error, entropy_calibration_error, ranking_score
@@ -103,6 +107,7 @@ __all__ = [
     "ConfidenceInterval",
     "CostCurve",
     "DecisionCurve",
+    "DecisionRisks",
     "EpistemicScorer",
     "FindingTable",
     "GainCurve",
@@ -136,6 +141,7 @@ __all__ = [
     "cost_curve",
     "decision_curve",
     "decision_risk",
+    "decision_risks",
     "disagreement_calibration_error",
     "disagreement_calibration_loss",
     "disagreement_squared_loss",

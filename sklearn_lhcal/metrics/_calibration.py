@@ -21,7 +21,7 @@ from .._utils.types import BinsLike, Groups, LabelsLike, Strategy, Weights
 from ._binned import Binned, BinSums, Correction, check_exponent, correction_of
 from ._evaluate import points_of, score, signed_root
 from ._label_histogram import least_raters
-from ._labels import EPS
+from ._predicted_labels import EPS
 
 _MUCH = 0.05  # weight in bins that one group or rater fills, above which a warning says so
 
@@ -175,9 +175,9 @@ def calibration_loss(
         log loss, ``W_b/W·(c̄ log(c̄/z̄) − c̄ + z̄)``, whose sum over classes is a Kullback-Leibler
         divergence. It has no correction; pass ``bias_correction=None``. What is left of the mean
         log loss is its refinement loss.
-    distance : None, "ordinal", "interval" or array-like of shape (n_classes, n_classes), optional
+    distance : None, "linear", "quadratic" or array-like of shape (n_classes, n_classes), optional
         As in `expected_squared_loss`. Bins are then of the coordinates of the mean point: with
-        "ordinal" of the cumulative probabilities. "ordinal" and its own table of steps
+        "linear" of the cumulative probabilities. "linear" and its own table of steps
         have the same L, IL and EL, but other bins, and so another CL.
 
     Returns
@@ -198,9 +198,9 @@ def calibration_loss(
     >>> calibration_loss([[3, 1], [2, 2]], [[0.5, 0.5], [0.5, 0.5]], bias_correction=None)
     0.03125
     """
-    how = {"p": p, "n_bins": n_bins, "strategy": strategy, "bias_correction": bias_correction}
-    how |= {"loss": loss, "distance": distance}
-    return score(calibration_loss, y, prediction, sample_weight, groups, **how)
+    options = {"p": p, "n_bins": n_bins, "strategy": strategy, "bias_correction": bias_correction}
+    options |= {"loss": loss, "distance": distance}
+    return score(calibration_loss, y, prediction, sample_weight, groups, **options)
 
 
 @metric(_error_tags)
@@ -238,9 +238,9 @@ def calibration_error(
     ... ).__round__(4)
     0.3536
     """
-    how = {"p": p, "n_bins": n_bins, "strategy": strategy, "bias_correction": bias_correction}
-    how["distance"] = distance
-    return score(calibration_error, y, prediction, sample_weight, groups, **how)
+    options = {"p": p, "n_bins": n_bins, "strategy": strategy, "bias_correction": bias_correction}
+    options["distance"] = distance
+    return score(calibration_error, y, prediction, sample_weight, groups, **options)
 
 
 @metric(_dispersion_tags)
@@ -277,9 +277,9 @@ def dispersion_loss(
     >>> round(dispersion_loss([[4, 0], [2, 2]], [[0.5, 0.5], [0.5, 0.5]], bias_correction=None), 4)
     0.125
     """
-    how = {"n_bins": n_bins, "strategy": strategy, "bias_correction": bias_correction}
-    how["distance"] = distance
-    return score(dispersion_loss, y, prediction, sample_weight, groups, **how)
+    options = {"n_bins": n_bins, "strategy": strategy, "bias_correction": bias_correction}
+    options["distance"] = distance
+    return score(dispersion_loss, y, prediction, sample_weight, groups, **options)
 
 
 @metric(partial(_dispersion_tags, signed_root=True))
@@ -313,6 +313,6 @@ def dispersion_error(
     >>> round(dispersion_error([[4, 0], [2, 2]], [[0.5, 0.5], [0.5, 0.5]], bias_correction=None), 4)
     0.3536
     """
-    how = {"n_bins": n_bins, "strategy": strategy, "bias_correction": bias_correction}
-    how["distance"] = distance
-    return score(dispersion_error, y, prediction, sample_weight, groups, **how)
+    options = {"n_bins": n_bins, "strategy": strategy, "bias_correction": bias_correction}
+    options["distance"] = distance
+    return score(dispersion_error, y, prediction, sample_weight, groups, **options)

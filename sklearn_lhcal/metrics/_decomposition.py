@@ -125,7 +125,7 @@ def loss_decomposition(
     y, prediction, sample_weight, groups, n_bins, strategy, bias_correction, distance
         As in `calibration_loss`. All corrected parts use the samples with two raters or more;
         plugins use all samples. Groups change CL and DL only, as the other parts are means over
-        samples. With a distance, parts by class are by coordinate: for "ordinal" by step.
+        samples. With a distance, parts by class are by coordinate: for "linear" by step.
 
     Returns
     -------
@@ -141,7 +141,7 @@ def loss_decomposition(
     >>> parts.n_rows
     3
     """
-    how = {"n_bins": n_bins, "strategy": strategy, "bias_correction": bias_correction}
-    how["distance"] = distance
-    found = score(loss_decomposition, y, prediction, sample_weight, groups, **how)
+    options = {"n_bins": n_bins, "strategy": strategy, "bias_correction": bias_correction}
+    options["distance"] = distance
+    found = score(loss_decomposition, y, prediction, sample_weight, groups, **options)
     return found if isinstance(found, LossDecomposition) else NOTHING

@@ -178,9 +178,9 @@ def disagreement_squared_loss(
         ``φ̂ = 1 − Σz²``.
     sample_weight : array-like of shape (n_samples,), optional
         Weights of the samples; only their ratios matter.
-    distance : None, "ordinal", "interval" or array-like of shape (n_classes, n_classes), optional
+    distance : None, "linear", "quadratic" or array-like of shape (n_classes, n_classes), optional
         As in `expected_squared_loss`. Predicted and observed is then half the mean squared
-        distance of two raters, for "ordinal" half of how many steps they are apart.
+        distance of two raters, for "linear" half of how many steps they are apart.
 
     Returns
     -------
@@ -218,7 +218,7 @@ def disagreement_calibration_loss(
         As in `disagreement_squared_loss`.
     groups, n_bins, strategy, bias_correction
         As in `calibration_loss`.
-    distance : None, "ordinal", "interval" or array-like of shape (n_classes, n_classes), optional
+    distance : None, "linear", "quadratic" or array-like of shape (n_classes, n_classes), optional
         As in `disagreement_squared_loss`; bins are between 0 and the largest ½ d².
 
     Returns
@@ -239,9 +239,9 @@ def disagreement_calibration_loss(
     ... )
     0.0
     """
-    how = {"n_bins": n_bins, "strategy": strategy, "bias_correction": bias_correction}
-    how["distance"] = distance
-    return score(disagreement_calibration_loss, y, prediction, sample_weight, groups, **how)
+    options = {"n_bins": n_bins, "strategy": strategy, "bias_correction": bias_correction}
+    options["distance"] = distance
+    return score(disagreement_calibration_loss, y, prediction, sample_weight, groups, **options)
 
 
 @metric(_bins_tags(_pair_binned, _pair_of))
@@ -277,9 +277,9 @@ def disagreement_calibration_error(
     ... )
     0.5
     """
-    how = {"n_bins": n_bins, "strategy": strategy, "bias_correction": bias_correction}
-    how["distance"] = distance
-    return score(disagreement_calibration_error, y, prediction, sample_weight, groups, **how)
+    options = {"n_bins": n_bins, "strategy": strategy, "bias_correction": bias_correction}
+    options["distance"] = distance
+    return score(disagreement_calibration_error, y, prediction, sample_weight, groups, **options)
 
 
 @metric(_of_pairs(terms=mean_of(_class_losses), limits=(0.0, 1.0)))
@@ -342,8 +342,10 @@ def class_disagreement_calibration_error(
     ... )
     0.5
     """
-    how = {"n_bins": n_bins, "strategy": strategy, "bias_correction": bias_correction}
-    return score(class_disagreement_calibration_error, y, prediction, sample_weight, groups, **how)
+    options = {"n_bins": n_bins, "strategy": strategy, "bias_correction": bias_correction}
+    return score(
+        class_disagreement_calibration_error, y, prediction, sample_weight, groups, **options
+    )
 
 
 @metric(_of_pairs(terms=_posterior_terms))
@@ -367,7 +369,7 @@ def posterior_epistemic_loss(
     prediction : Distribution, or array-like of shape (n_samples, n_classes) or (n_samples,)
         Predictive distribution before the label. Class probabilities are taken for a point mass,
         which no label moves.
-    distance : None, "ordinal", "interval" or array-like of shape (n_classes, n_classes), optional
+    distance : None, "linear", "quadratic" or array-like of shape (n_classes, n_classes), optional
         As in `expected_squared_loss`.
 
     Returns

@@ -125,8 +125,8 @@ def _distinct(*labels: NDArray) -> NDArray:
 
 def _columns(labels: NDArray, classes: NDArray, name: str) -> Indices:
     """Column of each predicted class."""
-    found, codes = distinct(labels, name)
-    columns = positions(found, classes)
+    result, codes = distinct(labels, name)
+    columns = positions(result, classes)
     if (columns < 0).any():
         row = int(np.flatnonzero(columns[codes] < 0)[0])
         raise ValueError(

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from sklearn.exceptions import UndefinedMetricWarning
 
 from .._rows import Rows, read_for
-from .._utils.arrays import Floats, in_blocks
+from .._utils.arrays import Floats, Indices, in_blocks
 from .._utils.checks import check_arguments
 from .._utils.distances import Distance, half_squares, placed, points
 from .._utils.tags import MeanOfTerms, Tags, defaults_of, tags_of, unwrapped
@@ -27,8 +27,11 @@ class Metric(NamedTuple):
         """Name of the function."""
         return self.function.__name__
 
-    def terms(self, rows: Rows) -> tuple[Floats, Floats]:
-        """Numerators and denominators of a mean, for samples that all contribute."""
+    def terms(self, rows: Rows, at: Indices | None = None) -> tuple[Floats, Floats]:
+        """Numerators and denominators of a mean, for samples that all contribute.
+
+        Their numbers `at` say nothing more of them.
+        """
         return self.tags.terms(rows, **self.options)
 
     @property

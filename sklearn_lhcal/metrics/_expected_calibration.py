@@ -47,13 +47,13 @@ def _said(rows: Rows, kind) -> Callable:
 def _column(rows: Rows, kind) -> int:
     """The column of one class: by its name where classes have names, else by its number."""
     names = class_names(rows)
-    found = [k for k, name in enumerate(names) if name == kind]
-    if not found:
+    results = [k for k, name in enumerate(names) if name == kind]
+    if not results:
         raise ValueError(
             f'kind must be "top_label", "classwise" or one of the classes {names[:20]}, got '
             f"{kind!r}."
         )
-    return found[0]
+    return results[0]
 
 
 def _binned(rows: Rows, *, kind, n_bins, strategy, bias_correction=None, **others) -> Binned:

@@ -44,7 +44,7 @@ def _squared_tags(*, distance: Distance) -> MeanOfTerms:
 
 
 def _ranked_terms(rows, **options):
-    return mean_at(_squared_rows)(rows, distance="ordinal")
+    return mean_at(_squared_rows)(rows, distance="linear")
 
 
 def _epistemic_tags(*, bias_correction: Correction, distance: Distance) -> MeanOfTerms:
@@ -88,10 +88,10 @@ def expected_squared_loss(
         counts.
     sample_weight : array-like of shape (n_samples,), optional
         Weights of the samples; only their ratios matter.
-    distance : None, "ordinal", "interval" or array-like of shape (n_classes, n_classes), optional
+    distance : None, "linear", "quadratic" or array-like of shape (n_classes, n_classes), optional
         How far classes are apart: the loss is ``‖Bᵀ(y − z)‖²``, with classes at points B_k. None:
-        all alike, the probability score. "ordinal": d² is the number of steps, which makes the
-        ranked probability score. "interval": classes are numbers, which makes the squared error of
+        all alike, the probability score. "linear": d² is the number of steps, which makes the
+        ranked probability score. "quadratic": classes are numbers, which makes the squared error of
         the mean. A table of squared distances d² of points: the energy score of that distance.
 
     Returns
@@ -102,7 +102,7 @@ def expected_squared_loss(
     Raises
     ------
     ValueError
-        "ordinal" for text without an order, "interval" for classes that are no numbers, and a
+        "linear" for text without an order, "quadratic" for classes that are no numbers, and a
         table that is not symmetric, or of distances that no points have.
 
     Notes
@@ -119,7 +119,7 @@ def expected_squared_loss(
     Missing by two grades costs more than missing by one:
 
     >>> one, two = [[0, 1, 0]], [[0, 0, 1]]
-    >>> [expected_squared_loss(y, [[1, 0, 0]], distance="ordinal") for y in (one, two)]
+    >>> [expected_squared_loss(y, [[1, 0, 0]], distance="linear") for y in (one, two)]
     [1.0, 2.0]
     """
     return score(expected_squared_loss, y, prediction, sample_weight, distance=distance)
@@ -131,7 +131,7 @@ def ranked_probability_score(
 ) -> float:
     """Ranked probability score of ordered classes: smaller is better, minimum 0, maximum K − 1.
 
-    It is `expected_squared_loss` with ``distance="ordinal"``: the squared distance of cumulative
+    It is `expected_squared_loss` with ``distance="linear"``: the squared distance of cumulative
     probabilities from those of a new label, summed over the K − 1 steps (Epstein 1969). Some divide
     it by K − 1.
 
@@ -180,7 +180,7 @@ def epistemic_loss(
     bias_correction : {"residual", "label", None}
         None: the plug-in ``Σ_k (μ̂−z)²`` (eq. 8), which also counts the raters' sampling. The
         others are the same here.
-    distance : None, "ordinal", "interval" or array-like of shape (n_classes, n_classes), optional
+    distance : None, "linear", "quadratic" or array-like of shape (n_classes, n_classes), optional
         As in `expected_squared_loss`.
 
     Returns
@@ -193,8 +193,8 @@ def epistemic_loss(
     >>> epistemic_loss([[1, 1], [2, 0]], [[0.5, 0.5], [1.0, 0.0]])
     -0.25
     """
-    how = {"bias_correction": bias_correction, "distance": distance}
-    return score(epistemic_loss, y, prediction, sample_weight, **how)
+    options = {"bias_correction": bias_correction, "distance": distance}
+    return score(epistemic_loss, y, prediction, sample_weight, **options)
 
 
 @metric(_irreducible_tags)
@@ -219,7 +219,7 @@ def irreducible_loss(
         Accepted so that all metrics are called alike. Only its number of classes is used.
     bias_correction : {"residual", "label", None}
         None: the plug-in ``Σ_k μ̂(1−μ̂)``. The others are the same here.
-    distance : None, "ordinal", "interval" or array-like of shape (n_classes, n_classes), optional
+    distance : None, "linear", "quadratic" or array-like of shape (n_classes, n_classes), optional
         As in `expected_squared_loss`. The loss is then half the mean squared distance of two
         raters.
 
@@ -233,5 +233,5 @@ def irreducible_loss(
     >>> irreducible_loss([[1, 1], [2, 0]])
     0.5
     """
-    how = {"bias_correction": bias_correction, "distance": distance}
-    return score(irreducible_loss, y, prediction, sample_weight, **how)
+    options = {"bias_correction": bias_correction, "distance": distance}
+    return score(irreducible_loss, y, prediction, sample_weight, **options)

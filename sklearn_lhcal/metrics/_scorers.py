@@ -1,9 +1,12 @@
-"""Scorer objects, and their names for ``scoring=``."""
+"""Scorer objects, and their names for ``scoring=``: all that knows scikit-learn's registry."""
 
+import sys
+import warnings
 from collections.abc import Callable
 from copy import deepcopy
 from functools import partial
 from inspect import signature
+from types import FunctionType
 from typing import ClassVar, Literal
 
 from sklearn.base import BaseEstimator
@@ -222,12 +225,12 @@ class EpistemicScorer(BaseEstimator):
 
 def scorers_of(metrics) -> dict:
     """Scorers by the name of the metric, ``neg_`` before those that are better when smaller."""
-    found = {}
+    results = {}
     for function in metrics:
         worse = tags_of(function).greater_is_better is False
         name = f"neg_{function.__name__}" if worse else function.__name__
-        found[name] = LabelHistogramScorer(function)
-    return found
+        results[name] = LabelHistogramScorer(function)
+    return results
 
 
 def _kernel_scorer(kind: KernelKind) -> LabelHistogramScorer:
@@ -373,3 +376,52 @@ def make_decision_scorer(
     if not (cost_matrix is None or callable(cost_matrix)):
         check_cost_matrix(cost_matrix)
     return _DecisionScorer(cost_matrix)
+
+
+# Marks an option set that lists scorer names.
+_SENTINELS = {"accuracy", "neg_log_loss", "r2"}
+
+
+def register_scorers(*metrics: Callable) -> None:
+    """Name scorers of these metrics, and make all names known to scikit-learn's ``scoring=``.
+
+    Things may have been imported in any order. Scikit-learn has no public registry: where its
+    private one is gone, this warns, and scorer objects still work.
+    """
+    SCORERS.update(scorers_of(metrics))
+    try:
+        from sklearn.metrics import _scorer
+        from sklearn.utils._param_validation import StrOptions
+
+        registry = _scorer._SCORERS
+        # a name that scikit-learn has too stays its own
+        own = {}
+        for name, scorer in SCORERS.items():
+            module = type(registry.get(name)).__module__
+            if not module.startswith("sklearn."):
+                own[name] = scorer
+        registry.update(own)
+        for constraints in _option_lists():
+            for option in constraints:
+                if type(option) is StrOptions and set(option.options) >= _SENTINELS:
+                    option.options = set(option.options) | set(own)
+    except (ImportError, AttributeError) as error:
+        warnings.warn(
+            f"sklearn_lhcal could not register its scorer strings ({error}); pass the scorer "
+            "objects of sklearn_lhcal.metrics.get_scorer as scoring= instead.",
+            RuntimeWarning,
+            stacklevel=2,
+        )
+
+
+def _option_lists():
+    """Every list of parameter options that scikit-learn's modules have frozen so far."""
+    for name, module in list(sys.modules.items()):
+        if module is None or name.partition(".")[0] != "sklearn":
+            continue
+        for thing in list(vars(module).values()):
+            if isinstance(thing, (type, FunctionType)):
+                for attribute in ("_parameter_constraints", "_skl_parameter_constraints"):
+                    constraints = getattr(thing, attribute, None)
+                    if isinstance(constraints, dict):
+                        yield from (c for c in constraints.values() if isinstance(c, (list, tuple)))

@@ -50,10 +50,10 @@ def statistic_squared_loss(
     >>> statistic_squared_loss([1.0, 0.0], [0.5, 0.5])
     0.25
     """
-    found = _read(rate, predicted, sample_weight)
-    if found is None:
+    result = _read(rate, predicted, sample_weight)
+    if result is None:
         return undefined("statistic_squared_loss", 2)
-    d, phi, w, _ = found
+    d, phi, w, _ = result
     return float(np.average(squared(d, phi), weights=w, axis=0).mean())
 
 
@@ -90,10 +90,10 @@ def statistic_calibration_loss(
     >>> statistic_calibration_loss([1.0, 0.0], [0.25, 0.25], bias_correction=None)
     0.0625
     """
-    found = _read(rate, predicted, sample_weight, groups)
-    if found is None:
+    result = _read(rate, predicted, sample_weight, groups)
+    if result is None:
         return undefined("statistic_calibration_loss", 2)
-    d, phi, w, codes = found
+    d, phi, w, codes = result
     check_grouped(codes, bias_correction)
     sums = BinSums(Bins(phi, n_bins, strategy), 1, correction=bias_correction)
     sums.add(d, np.full(len(d), np.inf), phi, w)

@@ -1,9 +1,8 @@
 """Splitters and cross-validated predictions that respect label histograms."""
 
 from ._balls import BallCarvingSplit
-from ._epistemic import evaluate_epistemic
-from ._folds import StratifiedVotesKFold, check_cv
-from ._predict import cross_val_predict
+from ._carved import evaluate_epistemic
+from ._cross_validation import StratifiedVotesKFold, check_cv, cross_val_predict
 
 __all__ = [
     "BallCarvingSplit",

@@ -16,7 +16,7 @@ from .._rows import read_labels
 from .._utils.arrays import Indices
 from .._utils.checks import as_features, check_params, check_same_length, check_samples, take_rows
 from .._utils.types import ArrayLike, Groups, LabelsLike, MetricFunction, Samples, Seed
-from ._epistemic import CarvedScorer, rows_key
+from ._carved import CarvedScorer, rows_key
 
 # Share of all samples in balls that do not overlap, where the radius is "auto".
 _AUTO_SHARE = 0.3
@@ -229,15 +229,15 @@ class BallCarvingSplit(BaseEstimator):
                 X.sum_duplicates()
             return X
         if hasattr(self.features, "transform"):
-            found = clone(self.features).fit(X).transform(X)
+            result = clone(self.features).fit(X).transform(X)
         elif callable(self.features):
-            found = self.features(X)
+            result = self.features(X)
         else:
             raise ValueError(
                 f"features must be None, a transformer or a callable, got {self.features!r}; a "
                 "layer of a network is LayerFeatures(FrozenEstimator(net), layer)."
             )
-        return as_features(found, X, "BallCarvingSplit")
+        return as_features(result, X, "BallCarvingSplit")
 
     def _split(self, X, y, shares, rng):
         (low, high), tested = shares

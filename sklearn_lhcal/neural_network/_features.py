@@ -121,9 +121,9 @@ def forward_features(estimator, X, layer: str) -> Floats:
     )
     net.module_.register_forward_hook(lambda module, inputs, output: batches.extend(current))
     net.predict_proba(X)
-    if (found := sum(map(len, batches))) != n_rows(X):
+    if (result := sum(map(len, batches))) != n_rows(X):
         raise ValueError(
-            f"Layer {layer!r} gave {found} samples for {n_rows(X)}; name a layer that a forward "
+            f"Layer {layer!r} gave {result} samples for {n_rows(X)}; name a layer that a forward "
             "pass uses once, and whose first axis is the samples."
         )
     return np.concatenate(batches)

@@ -1,17 +1,19 @@
-"""Each class of a report: how often it is named, how well told apart and calibrated; subgroups.
+"""Each class of a report: how often it is named, how well told apart and calibrated; subgroups; and
+which cases to refer, by the share captured by those with the most predicted disagreement.
 
 Labels are the truth: each label of a case counts 1/n_i of it. Letters: p the predicted probability
 of a class, μ the share of a case's labels in it, w weights."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.special import expit, logit
 
+from .. import metrics
 from .._rows import Rows, read_rows
 from .._utils.arrays import Floats
-from .._utils.tags import MeanOfTerms, OfRows, metric
+from .._utils.tags import MeanOfTerms, OfRows, defaults_of, metric, tags_of
 from ..metrics import expected_calibration_error, subgroup_audit
 from ._numbers import MOST_CLASSES, Intervals, Number, ratio
 from ._words import said
@@ -154,11 +156,90 @@ def subgroups(intervals: Intervals) -> dict | None:
     study = intervals.study
     if not study.subgroups or study.hard:
         return None
-    how = {name: value for name, value in intervals.how.items() if name != "n_blocks"}
+    options = {name: value for name, value in intervals.how.items() if name != "n_blocks"}
     try:
-        audit = subgroup_audit(study.labels, study.prediction, study.subgroups, **how)
+        audit = subgroup_audit(study.labels, study.prediction, study.subgroups, **options)
     except ValueError as error:
         return {"words": str(error), "table": []}
-    table = audit.frame.reset_index().astype({"class": str}).to_dict("records")
+    table = audit.to_frame().reset_index().astype({"class": str}).to_dict("records")
     words = said("subgroups", p=audit.p_value, worst=audit.worst, left_out=audit.left_out)
     return {"words": words, "table": table}
+
+
+# Shares of the cases that are referred.
+SENT = (0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 0.9)
+# What is captured: the disagreement between raters, and the loss.
+CAPTURED = {
+    "irreducible_loss": metrics.irreducible_loss,
+    "expected_squared_loss": metrics.expected_squared_loss,
+}
+WORDS = {
+    "irreducible_loss": "disagreement between raters",
+    "expected_squared_loss": "Brier score",
+}
+# A sentence is about that share of the cases.
+_TENTH = 0.1
+# Rounding does not decide which cases are referred.
+_ROUNDING = 1e-9
+
+
+class Referral(NamedTuple):
+    """Shares captured by cases that are referred in the order of their predicted disagreement.
+
+    Attributes
+    ----------
+    sent : list of float
+        Shares of the cases, ascending; cases with one predicted disagreement go together.
+    captured : dict of str to list of Number
+        Of each quantity, the share in these cases.
+    """
+
+    sent: list[float]
+    captured: dict[str, list[Number]]
+
+    @property
+    def curves(self) -> dict:
+        """The same as lists: estimate, low and high of each quantity at each share."""
+        ends = {name: [list(n[2:5]) for n in points] for name, points in self.captured.items()}
+        return {"share_referred": self.sent, **ends}
+
+
+def referral(intervals: Intervals) -> Referral:
+    """Cases by predicted disagreement, the largest first: how much each share captures."""
+    study = intervals.study
+    predicted = study.prediction.disagreement()
+    place = np.ceil(np.array(SENT) * len(study)).astype(int) - 1
+    above = np.unique(-np.sort(-predicted)[place] - _ROUNDING)[::-1]
+    wanted = [name for name in CAPTURED if study.has_pairs or name != "irreducible_loss"]
+    captured = {
+        name: [
+            intervals.measure(name, share_captured, study.prediction, of=CAPTURED[name], above=a)
+            for a in above
+        ]
+        for name in wanted
+    }
+    return Referral([float((predicted >= a).mean()) for a in above], captured)
+
+
+def captured(sent: Referral) -> str:
+    """What the tenth of the cases with the most predicted disagreement captures."""
+    at = int(np.abs(np.array(sent.sent) - _TENTH).argmin())
+    points = {WORDS[name]: points[at] for name, points in sent.captured.items()}
+    return said("captured", share=sent.sent[at], points=points)
+
+
+def _captured_terms(rows: Rows, *, of, above: float) -> tuple:
+    tags: Any = tags_of(of)
+    whole = tags.terms(rows, **defaults_of(of))[0]
+    return np.where(rows.distribution.disagreement() >= above, whole, 0.0), whole
+
+
+def _tags(*, of, above: float) -> MeanOfTerms:
+    return MeanOfTerms(least_raters=tags_of(of).least_raters, terms=_captured_terms)
+
+
+@metric(_tags)
+def share_captured(y, prediction, *, of, above: float) -> float:
+    """Share of the sum of a metric over rows in those with a predicted disagreement above some."""
+    rows = read_rows(y, prediction)
+    return ratio(_captured_terms, rows, tags_of(of).least_raters, of=of, above=above)

@@ -10,12 +10,11 @@ import numpy as np
 
 from ..display import (
     DecisionCurveDisplay,
-    DisagreementReliabilityDisplay,
     ReliabilityDisplay,
 )
 from ..distributions import Distribution
+from ._classes import WORDS, Referral
 from ._numbers import Number
-from ._referral import WORDS, Referral
 from ._study import Study
 from ._words import said
 
@@ -73,18 +72,18 @@ def pictures(
     level: float,
 ) -> dict[str, list]:
     """All pictures, by what they are about; a page puts those of one list side by side."""
-    how = {"groups": study.groups, "raters": "fixed", "confidence_level": level}
+    options = {"groups": study.groups, "raters": "fixed", "confidence_level": level}
     drawn = {"classes": [_frequencies(by_class)]}
     if study.n_labels.min() < study.n_labels.max():
         drawn["labels"] = [_labels_a_case(study)]
-    drawn["reliability"] = [_reliability(study, k, how) for k in study.shown(MOST_CLASSES)]
+    drawn["reliability"] = [_reliability(study, k, options) for k in study.shown(MOST_CLASSES)]
     if raters is not None:
         drawn["raters"] = [_raters(raters)]
     if study.has_pairs:
         drawn["loss"] = [_loss(found)]
-        drawn["disagreement"] = [_disagreement(study, recalibrated, how)]
+        drawn["disagreement"] = [_disagreement(study, recalibrated, options)]
     if not study.hard:
-        drawn["decisions"] = [_net_benefit(study, k, how) for k in study.shown(MOST_CURVES)]
+        drawn["decisions"] = [_net_benefit(study, k, options) for k in study.shown(MOST_CURVES)]
     drawn["referral"] = [_referral(sent, level)]
     return drawn
 
@@ -185,7 +184,7 @@ def _reliability(study: Study, k: int, how: dict) -> Picture:
     """The reliability diagram of one class."""
     name = study.classes[k]
     look = {"color": COLOURS["uncalibrated"], "markersize": 3}
-    own = {"class_index": study.labels.classes[k], "n_bins": N_BINS, "line_kwargs": look, **how}
+    own = {"kind": study.labels.classes[k], "n_bins": N_BINS, "line_kwargs": look, **how}
 
     def draw(ax):
         display = ReliabilityDisplay.from_predictions(study.labels, study.prediction, ax=ax, **own)
@@ -203,9 +202,8 @@ def _disagreement(study: Study, recalibrated: Distribution | None, how: dict) ->
         for name, prediction in predictions.items():
             if prediction is not None:
                 look = {"name": name, "line_kwargs": {"color": COLOURS[name]}}
-                DisagreementReliabilityDisplay.from_predictions(
-                    study.labels, prediction, n_bins=N_BINS, ax=ax, **look, **how
-                )
+                own = {"kind": "disagreement", "n_bins": N_BINS, **look, **how}
+                ReliabilityDisplay.from_predictions(study.labels, prediction, ax=ax, **own)
 
     return _draw(draw, (4.2, 4.4), said("disagreement"))
 

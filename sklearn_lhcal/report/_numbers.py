@@ -141,10 +141,10 @@ class Intervals(NamedTuple):
         )
         return own._number(name, subset, interval, tags)
 
-    def sought(self, name: str, function, subset="uncalibrated", **how) -> Number:
+    def sought(self, name: str, function, subset="uncalibrated", **options) -> Number:
         """The same of the study's own prediction; NaN where too few cases or labels count."""
         try:
-            return self.measure(name, function, self.study.prediction, subset, **how)
+            return self.measure(name, function, self.study.prediction, subset, **options)
         except ValueError:
             return Number(name, subset, np.nan, np.nan, np.nan, self.level, 0)
 
@@ -178,8 +178,8 @@ def numbers(
 ) -> dict[tuple[str, str], Number]:
     """All numbers by name and subset."""
     todo = list(_plan(intervals, recalibrated))
-    found = [call() for call in Progress(todo, desc="intervals", disable=not verbose)]
-    return {(number.name, number.subset): number for number in found}
+    results = [call() for call in Progress(todo, desc="intervals", disable=not verbose)]
+    return {(number.name, number.subset): number for number in results}
 
 
 def _plan(intervals: Intervals, recalibrated: Distribution | None) -> Iterator[partial]:

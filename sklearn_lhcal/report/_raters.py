@@ -43,8 +43,8 @@ def raters_of(intervals: Intervals, sensitive: bool) -> Raters | None:
     labels = study.labels
     if not isinstance(labels, Annotations) or labels.n_raters < 2 or not study.has_pairs:
         return None
-    how: dict = {"margin": MARGIN, "distance": study.distance, **intervals.how}
-    these = _compared(labels, study.prediction, raters="fixed", **how)
+    options: dict = {"margin": MARGIN, "distance": study.distance, **intervals.how}
+    these = _compared(labels, study.prediction, raters="fixed", **options)
     names = [str(name) for name in these.readers.raters.tolist()]
     if sensitive:
         names = [f"rater {i + 1}" for i in range(len(names))]
@@ -53,13 +53,13 @@ def raters_of(intervals: Intervals, sensitive: bool) -> Raters | None:
         table = rater_table(labels, distance=study.distance, **intervals.how)
         # one rater may have labelled nearly all cases
         with suppress(ValueError):
-            new = _compared(labels, study.prediction, raters="random", **how)
+            new = _compared(labels, study.prediction, raters="random", **options)
     return Raters(these, new, table, names)
 
 
-def _compared(labels: Annotations, prediction: Any, **how: Any) -> RaterComparison:
+def _compared(labels: Annotations, prediction: Any, **options: Any) -> RaterComparison:
     """Of one model, which is no dictionary of judges."""
-    return cast(RaterComparison, rater_comparison(labels, prediction, **how))
+    return cast(RaterComparison, rater_comparison(labels, prediction, **options))
 
 
 def facts(found: Raters | None, study: Study) -> dict | None:

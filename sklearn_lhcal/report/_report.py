@@ -17,15 +17,13 @@ from .._utils.costs import check_cost_matrix
 from .._utils.distances import Distance
 from .._utils.types import ArrayLike, LabelsLike, Samples
 from .._utils.version import __version__
-from . import _cases, _findings, _page, _raters, _verdict
-from ._classes import of_classes, subgroups
+from . import _cases, _page, _raters, _verdict
+from ._classes import captured, of_classes, referral, subgroups
 from ._figures import pictures
 from ._numbers import Intervals, numbers
+from ._page import write_together
 from ._raters import raters_of
-from ._recalibrated import Recalibrated, recalibrate
-from ._referral import captured, referral
-from ._saving import write_together
-from ._study import Study, read_study
+from ._study import Recalibrated, Study, read_study, recalibrate
 from ._words import said
 
 SCHEMA_VERSION = "3.0"
@@ -137,7 +135,7 @@ def report(
         `Annotations`, or the index of a frame, where it is not 0, 1, 2, …; else numbers from 0.
     subgroups : frame, or dict of array-likes of shape (n_samples,), optional
         What each case is by each column, its site or its device: the page compares them.
-    distance : {"ordinal", "interval"} or array-like of shape (n_classes, n_classes), optional
+    distance : {"linear", "quadratic"} or array-like of shape (n_classes, n_classes), optional
         Classes that are grades, numbers, or so far apart (squared distances). The order of grades
         is that of numbers, else that of the columns of the prediction.
     title, model_name : str, optional
@@ -207,7 +205,7 @@ def report_on(study: Study, *, settings: dict, inputs: dict | None, verbose: boo
         # the page has its own words for these
         known = ".*(raters|biased upwards|the standard error|of equal size)"
         warnings.filterwarnings("ignore", message=known, category=UserWarning)
-        found = numbers(intervals, recalibrated.prediction, verbose)
+        result = numbers(intervals, recalibrated.prediction, verbose)
         every = _verdict.of_findings(intervals)
         # of very many cases some do for all that follows
         intervals = intervals._replace(study=study.few)
@@ -217,23 +215,23 @@ def report_on(study: Study, *, settings: dict, inputs: dict | None, verbose: boo
         sent = referral(intervals)
         audited = subgroups(intervals)
         after = take_rows(recalibrated.prediction, study.drawn)
-        drawn = pictures(study.few, after, found, by_class, told, sent, level)
-    checks = _findings.checks(study, recalibrated.reason, _messages(recalibrated, caught))
+        drawn = pictures(study.few, after, result, by_class, told, sent, level)
+    checks = _cases.checks(study, recalibrated.reason, _messages(recalibrated, caught))
     failures = [check.message for check in checks if check.severity == "failure"]
-    verdict = _verdict.verdicts(found, study, failures)
+    verdict = _verdict.verdicts(result, study, failures)
     settings = {**settings, "tolerance": _verdict.TOLERANCE, "margin": _verdict.MARGIN}
     classes = _page.by_name(by_class)
-    about = {"study": study, "settings": settings, "numbers": found}
+    about = {"study": study, "settings": settings, "numbers": result}
     data = {
         **_head(study),
         "inputs": _inputs(study, inputs, sensitive),
         "settings": settings,
         "verdict": verdict,
-        "reconciled": _verdict.reconciled(found, verdict[0]["state"]),
+        "reconciled": _verdict.reconciled(result, verdict[0]["state"]),
         "checks": [check._asdict() for check in checks],
         "findings": every,
         "flow": _cases.flow(study, sensitive),
-        "metrics": [number._asdict() for number in [*found.values(), *by_class]],
+        "metrics": [number._asdict() for number in [*result.values(), *by_class]],
         "raters": told,
         "confusion": _raters.confusion(study),
         "disputed": _cases.disputed(study, sensitive),
@@ -245,7 +243,7 @@ def report_on(study: Study, *, settings: dict, inputs: dict | None, verbose: boo
             "methods": said("methods", version=__version__, **about),
         },
     }
-    return Report(data, _page.render(data, study, found, classes, drawn))
+    return Report(data, _page.render(data, study, result, classes, drawn))
 
 
 def _messages(recalibrated: Recalibrated, caught: list) -> list[str]:

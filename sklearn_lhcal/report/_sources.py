@@ -98,7 +98,7 @@ def _studies_of(tables: Mapping[str, Table], options: Namespace) -> dict[str, St
         "groups": None if patient is None else _about(patient, frames, seen, needed=True),
         "subgroups": {name: _about(name, frames, seen) for name in options.subgroups},
         "cost_matrix": _costs(tables.get("costs"), options.map),
-        "distance": None if options.ordered is None else "ordinal",
+        "distance": None if options.ordered is None else "linear",
         "title": options.title,
     }
     studies = {}
@@ -118,7 +118,7 @@ def _of_files(message: str, ids: NDArray) -> str:
     """A message about arrays, in the words of files and with the names of cases."""
     # what can be done in code
     said = message.partition("; if y holds")[0].partition(". Divide by")[0]
-    said = re.sub(r"\bsample (\d+)", lambda found: f"case {ids[int(found[1])]!r}", said)
+    said = re.sub(r"\bsample (\d+)", lambda match: f"case {ids[int(match[1])]!r}", said)
     for array, (option, advice) in OF_FILES.items():
         said, n = re.subn(rf"\b{array}\b", option, said)
         if n:

@@ -1,6 +1,7 @@
-"""What a report is about: labels and predictions that have met, and who the samples are."""
+"""What a report is about: labels and predictions that have met, and the recalibrated ones."""
 
 import copy
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -8,6 +9,8 @@ from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.model_selection import GroupKFold, KFold
+from sklearn.utils import check_random_state
 
 from .._rows import Labels, PredictionLike, read_labels, read_rows
 from .._utils.arrays import Floats, Indices
@@ -16,6 +19,7 @@ from .._utils.costs import check_cost_matrix
 from .._utils.distances import Distance, points
 from .._utils.names import numbers_of, row_names, sorted_names
 from .._utils.types import ArrayLike, LabelsLike
+from ..calibration import AlphaCalibration, TemperatureScaling
 from ..distributions import Distribution
 from ..label_histogram import Annotations
 
@@ -66,8 +70,8 @@ class Study:
         What was done to the files before they were read.
     subgroups : dict of str to ndarray of shape (n,)
         What each case is by each column: its site, its device.
-    distance : None, "ordinal", "interval" or table of d², shape (K, K)
-        How far apart classes are. With "ordinal" the columns are grades, from the lowest.
+    distance : None, "linear", "quadratic" or table of d², shape (K, K)
+        How far apart classes are. With "linear" the columns are grades, from the lowest.
     flow : sequence of Step
         From what was read to the cases that are left, in order.
     title, model_name : str
@@ -256,3 +260,56 @@ def _own_ids(y, prediction) -> NDArray | None:
         return y.items
     names = [row_names(side) for side in (y, prediction)]
     return next((own for own in names if own is not None), None)
+
+
+# Below so many cases or patients a calibrator learns little but noise.
+LEAST_UNITS = 40
+FOLDS = 5
+# One or two numbers are learnt: more samples change their third digit.
+MOST_ROWS = 100_000
+
+
+class Recalibrated(NamedTuple):
+    """The prediction after calibration; None, and the reason, where that was not possible."""
+
+    prediction: Distribution | None
+    reason: str
+    messages: list[str]
+
+
+def recalibrate(study: Study, random_state) -> Recalibrated:
+    """Temperature scaling, and α-calibration where samples have two labels, out of fold."""
+    if study.n_groups < LEAST_UNITS:
+        reason = f"there are {study.n_groups} cases or patients, fewer than {LEAST_UNITS}"
+        return Recalibrated(None, reason, [])
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        try:
+            prediction = _out_of_fold(study, check_random_state(random_state))
+        except ValueError as error:
+            return Recalibrated(None, str(error), [])
+    return Recalibrated(prediction, "", [str(warning.message) for warning in caught])
+
+
+def _out_of_fold(study: Study, rng: np.random.RandomState) -> Distribution:
+    folds = KFold if study.groups is None else GroupKFold
+    splitter = folds(FOLDS, shuffle=True, random_state=rng)
+    parts, tested = [], []
+    for train, test in splitter.split(study.z, groups=study.groups):
+        if len(train) > MOST_ROWS:
+            train = rng.choice(train, MOST_ROWS, replace=False)
+        fitted = _calibrator(study).fit(study.z[train], study.labels.counts[train])
+        parts.append(fitted.predict_dist(study.z[test]))
+        tested.append(test)
+    prediction = Distribution.concatenate(parts)[np.argsort(np.concatenate(tested))]
+    return prediction.with_classes(study.prediction.classes)
+
+
+def _calibrator(study: Study):
+    scaling = TemperatureScaling("proba")
+    return AlphaCalibration(scaling) if study.has_pairs else scaling
+
+
+def prints_zeros(study: Study) -> bool:
+    """Whether a class that someone voted for was given probability 0."""
+    return bool((study.labels.counts[study.z <= 0] > 0).any())

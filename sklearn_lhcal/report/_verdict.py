@@ -110,18 +110,18 @@ def verdicts(numbers: Numbers, study: Study, failures: list[str]) -> list[dict[s
     accuracy = numbers[("accuracy", "uncalibrated")]
     about = {"state": state, "number": number, "accuracy": accuracy, "study": study}
     words = said(primary, **about, tolerance=TOLERANCE, margin=MARGIN)
-    found = [_sentence("these_raters", state, words)]
+    results = [_sentence("these_raters", state, words)]
     if (primary, "new_raters") in numbers:
         wide = numbers[(primary, "new_raters")]
         same = state_of(wide) == state
         words = said("any_rater", number=wide, same=same, study=study)
-        found.append(_sentence("any_rater", state_of(wide), words))
+        results.append(_sentence("any_rater", state_of(wide), words))
     if ("log_loss", "difference") in numbers:
         change = numbers[("log_loss", "difference")]
         advice = advice_state(state, change)
         words = said("advice", state=advice, verdict=state, change=change)
-        found.append(_sentence("advice", advice, words))
-    return found
+        results.append(_sentence("advice", advice, words))
+    return results
 
 
 def reconciled(numbers: Numbers, state: str) -> list[str]:

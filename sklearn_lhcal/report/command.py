@@ -32,8 +32,8 @@ from typing import Any
 
 from . import _sources
 from ._files import read_table
+from ._page import check_folder
 from ._report import report_on
-from ._saving import check_folder
 from ._study import Study
 from ._words import lines
 

@@ -16,7 +16,7 @@ import pytest
 from loopback import left_in, serving, sha256
 
 from sklearn_lhcal import datasets
-from sklearn_lhcal.datasets import _cifar10h, fetch_cifar10h
+from sklearn_lhcal.datasets import _published_images, fetch_cifar10h
 
 NAME = "cifar10h-counts.npy"
 REAL = Path(__file__).parents[3] / "shared" / "data" / "cifar10h_first5000.npz"
@@ -41,9 +41,9 @@ def made():
 def counts(made, monkeypatch):
     """The same, published."""
     monkeypatch.setattr(
-        _cifar10h, "_CIFAR10H_FIRST_HALF", sha256(made[:5000].astype("<i8").tobytes())
+        _published_images, "_CIFAR10H_FIRST_HALF", sha256(made[:5000].astype("<i8").tobytes())
     )
-    monkeypatch.setattr(_cifar10h, "_CIFAR10H_SHA256", sha256(as_file(made)))
+    monkeypatch.setattr(_published_images, "_CIFAR10H_SHA256", sha256(as_file(made)))
     monkeypatch.setenv("no_proxy", "127.0.0.1")
     return made
 
@@ -309,9 +309,9 @@ def test_the_package_holds_no_row_of_it():
 
 def test_the_published_file_is_pinned():
     """Its commit, and its digest, which the folder of data beside the project states."""
-    assert "/48da312b193b82e6939ec20f23d1f09cbdd849c8/" in _cifar10h._CIFAR10H_URL
+    assert "/48da312b193b82e6939ec20f23d1f09cbdd849c8/" in _published_images._CIFAR10H_URL
     digest = "9b36b4550349af56c79083356312eb4af856cc5fd3caf1f669d40b9d0bbb69ff"
-    assert digest == _cifar10h._CIFAR10H_SHA256
+    assert digest == _published_images._CIFAR10H_SHA256
 
 
 @pytest.mark.parametrize("row", [0, 7000])
@@ -326,7 +326,7 @@ def test_one_changed_count_is_another_file(counts, home, row):
 
 @pytest.mark.parametrize("said", [None, "nothing", "many"])
 def test_a_file_that_does_not_end_is_given_up(counts, home, monkeypatch, said):
-    monkeypatch.setattr(_cifar10h, "_LARGEST", 1_000_000)
+    monkeypatch.setattr(_published_images, "_LARGEST_CIFAR10H", 1_000_000)
     content = bytes(3_000_000)
     with (
         serving(content, said=said) as (url, _),
@@ -337,7 +337,7 @@ def test_a_file_that_does_not_end_is_given_up(counts, home, monkeypatch, said):
 
 
 def test_a_large_file_that_is_there_is_not_read(counts, home, monkeypatch):
-    monkeypatch.setattr(_cifar10h, "_LARGEST", 1_000)
+    monkeypatch.setattr(_published_images, "_LARGEST_CIFAR10H", 1_000)
     home.mkdir()
     (home / NAME).write_bytes(as_file(counts))
     with pytest.raises(OSError, match="more than 1000"):

@@ -1,5 +1,6 @@
 """CalibrationDispersionDisplay: its points, intervals and lines, and what is drawn."""
 
+import pickle
 from itertools import combinations
 
 import matplotlib.pyplot as plt
@@ -18,6 +19,8 @@ from sklearn_lhcal.display import CalibrationDispersionDisplay
 from sklearn_lhcal.distributions import Dirichlet
 from sklearn_lhcal.label_histogram import KnownProbabilities
 from sklearn_lhcal.metrics import (
+    ConfidenceInterval,
+    MethodTable,
     calibration_loss,
     confidence_interval,
     dispersion_loss,
@@ -46,14 +49,25 @@ def predictions(data):
     }
 
 
+def cells(display, loss):
+    """Estimate, low and high of a loss, (n_methods, 3)."""
+    return np.array([row[f"{loss}_loss"][:3] for row in display.result.intervals.values()])
+
+
 def losses(display):
-    return np.column_stack([display.calibration_loss, display.dispersion_loss])
+    return np.column_stack([cells(display, loss)[:, 0] for loss in ("calibration", "dispersion")])
+
+
+def ends(display, loss):
+    return cells(display, loss)[:, 1:]
+
+
+def names(display):
+    return [text.get_text() for text in display.names_]
 
 
 def everything(display):
-    return np.column_stack(
-        [losses(display), display.calibration_interval, display.dispersion_interval]
-    )
+    return np.column_stack([cells(display, loss) for loss in ("calibration", "dispersion")])
 
 
 # ----------------------------------------------------------------------------- points and intervals
@@ -66,12 +80,12 @@ def everything(display):
 def test_points_are_those_of_the_decomposition(data, predictions, options, weighted):
     w = np.random.default_rng(1).integers(0, 3, size=300) if weighted else None
     display = show(data.counts, predictions, sample_weight=w, **options)
-    assert display.names == list(predictions)
+    assert names(display) == list(predictions)
     for m, z in enumerate(predictions.values()):
         parts = loss_decomposition(data.counts, z, sample_weight=w, **options)
         expected = [parts.calibration_loss, parts.dispersion_loss]
         np.testing.assert_allclose(losses(display)[m], expected, rtol=1e-10, atol=1e-14)
-        assert display.epistemic_loss[m] == pytest.approx(
+        assert losses(display)[m].sum() == pytest.approx(
             epistemic_loss(data.counts, z, sample_weight=w)
         )
 
@@ -85,8 +99,8 @@ def test_intervals_are_those_of_the_jackknife_on_the_rows_that_count(
     rows = data.counts.sum(axis=1) >= 2
     assert 0 < rows.sum() < 300
     pairs = (
-        (calibration_loss, display.calibration_interval),
-        (dispersion_loss, display.dispersion_interval),
+        (calibration_loss, ends(display, "calibration")),
+        (dispersion_loss, ends(display, "dispersion")),
     )
     for metric, interval in pairs:
         for m, z in enumerate(predictions.values()):
@@ -110,7 +124,7 @@ def test_groups_stay_together(data, predictions):
         show(data.counts[i], repeated),
         show(data.counts[i], repeated, groups=i),
     )
-    width = [np.diff(d.dispersion_interval).ravel() for d in (once, apart, together)]
+    width = [np.diff(ends(d, "dispersion")).ravel() for d in (once, apart, together)]
     assert (width[2] > 2 * width[1]).all()
     np.testing.assert_allclose(width[2], width[0], rtol=0.35)
 
@@ -140,9 +154,10 @@ def test_calibration_moves_points_to_the_left_and_noise_up():
         data.counts, {"best": data.prediction, "over": softmax(3 * u, axis=1), "noisy": noisy}
     )
     CL, DL = losses(display).T
-    (best_low, best_high), (over_low, _), _ = display.calibration_interval
+    (best_low, best_high), (over_low, _), _ = ends(display, "calibration")
     assert best_low < 0 < best_high < over_low
-    assert display.dispersion_interval[2, 0] > display.dispersion_interval[0, 1]
+    DL_ends = ends(display, "dispersion")
+    assert DL_ends[2, 0] > DL_ends[0, 1]
     assert CL[1] > DL[1] - DL[0]
 
 
@@ -168,7 +183,7 @@ def test_known_probabilities_known_exactly(data):
     display = show(KnownProbabilities(data.proba), {"truth": data.proba, "other": data.prediction})
     np.testing.assert_allclose(losses(display)[0], 0, atol=1e-14)
     expected = ((data.proba - data.prediction) ** 2).sum(axis=1).mean()
-    assert display.epistemic_loss[1] == pytest.approx(expected)
+    assert losses(display)[1].sum() == pytest.approx(expected)
 
 
 def test_inputs_are_left_alone(data, predictions):
@@ -202,27 +217,23 @@ def test_estimators_are_their_predictions(data, fitted):
         "random_state": 2,
         "sample_weight": np.arange(150.0),
     }
-    display = CalibrationDispersionDisplay.from_estimators(fitted, X, y, **options)
+    display = CalibrationDispersionDisplay.from_estimator(fitted, X, y, **options)
     np.testing.assert_allclose(
         everything(display), everything(show(y, z, **options)), rtol=1e-8, atol=1e-13
     )
-    assert display.names == ["logistic", "forest"]
-    assert display.confidence_level == 0.8
+    assert names(display) == ["logistic", "forest"]
+    assert display.result.confidence_level == 0.8
 
     one = CalibrationDispersionDisplay.from_estimator(fitted["forest"], X, y, **options)
     np.testing.assert_array_equal(everything(one), everything(display)[1:])
-    assert one.names == ["RandomForestClassifier"]
-    named = CalibrationDispersionDisplay.from_estimator(
-        fitted["forest"], X, y, name="trees", **options
-    )
-    assert named.names == ["trees"]
+    assert names(one) == ["RandomForestClassifier"]
 
 
 def test_frames_are_aligned_by_name(data, fitted):
     X, y = data.X[150:], data.counts[150:]
     frame = pd.DataFrame(y[:, ::-1], columns=["eel", "dog", "cat"])
     one, other = (
-        CalibrationDispersionDisplay.from_estimators(fitted, X, counts) for counts in (y, frame)
+        CalibrationDispersionDisplay.from_estimator(fitted, X, counts) for counts in (y, frame)
     )
     np.testing.assert_allclose(everything(one), everything(other), rtol=1e-8, atol=1e-13)
 
@@ -233,8 +244,8 @@ def test_estimators_that_know_different_classes(data, fitted):
     frame = pd.DataFrame(data.counts, columns=["cat", "dog", "eel"])
     labels = np.where(data.counts[:150, 0] > data.counts[:150, 1], "cat", "dog")
     few = {"two classes": LogisticRegression().fit(X, labels)}
-    both = CalibrationDispersionDisplay.from_estimators(fitted | few, data.X, frame)
-    alone = CalibrationDispersionDisplay.from_estimators(fitted, data.X, frame)
+    both = CalibrationDispersionDisplay.from_estimator(fitted | few, data.X, frame)
+    alone = CalibrationDispersionDisplay.from_estimator(fitted, data.X, frame)
     np.testing.assert_allclose(everything(both)[:2], everything(alone), rtol=1e-9, atol=1e-13)
     padded = np.column_stack([few["two classes"].predict_proba(data.X), np.zeros(300)])
     np.testing.assert_allclose(
@@ -259,16 +270,16 @@ def test_points_and_bars_are_drawn_where_they_are(data, predictions):
     assert len(display.points_) == len(display.names_) == 3
     for m, (point, _, (x_bar, y_bar)) in enumerate(display.points_):
         np.testing.assert_allclose(point.get_xydata()[0], losses(display)[m])
-        np.testing.assert_allclose(x_bar.get_segments()[0][:, 0], display.calibration_interval[m])
-        np.testing.assert_allclose(y_bar.get_segments()[0][:, 1], display.dispersion_interval[m])
-        assert display.names_[m].get_text() == display.names[m]
+        np.testing.assert_allclose(x_bar.get_segments()[0][:, 0], ends(display, "calibration")[m])
+        np.testing.assert_allclose(y_bar.get_segments()[0][:, 1], ends(display, "dispersion")[m])
+        assert display.names_[m].get_text() == list(predictions)[m]
         np.testing.assert_allclose(display.names_[m].xy, losses(display)[m])
         assert display.names_[m].get_color() == point.get_color()
 
 
 def assert_inside(display):
     (x0, x1), (y0, y1) = display.ax_.get_xlim(), display.ax_.get_ylim()
-    x, y = display.calibration_interval, display.dispersion_interval
+    x, y = ends(display, "calibration"), ends(display, "dispersion")
     assert x0 < x.min()
     assert x.max() < x1
     assert y0 < y.min()
@@ -303,10 +314,10 @@ def test_axes_have_units_and_bars_a_level(data, predictions):
 
 
 def test_a_second_display_on_the_same_axes_adds_its_methods(data, predictions):
-    names = list(predictions)
+    first_name, *others = predictions
     all_at_once = show(data.counts, predictions)
-    first = show(data.counts, {name: predictions[name] for name in names[:1]})
-    second = show(data.counts, {name: predictions[name] for name in names[1:]}, ax=first.ax_)
+    first = show(data.counts, {name: predictions[name] for name in [first_name]})
+    second = show(data.counts, {name: predictions[name] for name in others}, ax=first.ax_)
     assert second.figure_ is first.figure_
     for display in (first, second):
         assert_inside(display)
@@ -324,10 +335,14 @@ def test_a_second_display_on_the_same_axes_adds_its_methods(data, predictions):
 
 
 def place(CL, DL, reach=0.002):
-    CL, DL = np.array(CL), np.array(DL)
-    bars = np.array([-reach, reach])
-    names = [f"method {m}" for m in range(len(CL))]
-    return CalibrationDispersionDisplay(CL, DL, CL[:, None] + bars, DL[:, None] + bars, names)
+    def interval(loss):
+        return ConfidenceInterval(loss, loss - reach, loss + reach, reach)
+
+    table = {
+        f"method {m}": {"calibration_loss": interval(x), "dispersion_loss": interval(y)}
+        for m, (x, y) in enumerate(zip(CL, DL, strict=True))
+    }
+    return CalibrationDispersionDisplay(MethodTable(table, None, 0.95))
 
 
 SPOTS = {
@@ -364,13 +379,19 @@ def test_a_point_without_extent(value):
     display.figure_.draw_without_rendering()
 
 
-def test_plot_computes_nothing(data, predictions):
-    display = show(data.counts, predictions)
-    before = everything(display).copy()
+def test_it_is_drawn_again_from_the_pickle_of_its_table(data, predictions):
+    display = show(data.counts, predictions, confidence_level=0.8)
+    points = [point[0].get_xydata() for point in display.points_]
+    table = pickle.loads(pickle.dumps(display.result))
     fresh = plt.subplots()[1]
-    assert display.plot(fresh) is display
-    assert display.ax_ is fresh
-    np.testing.assert_array_equal(everything(display), before)
+    again = CalibrationDispersionDisplay(table)
+    assert again.plot(fresh) is again
+    assert again.ax_ is fresh
+    np.testing.assert_array_equal([point[0].get_xydata() for point in again.points_], points)
+    np.testing.assert_array_equal(again.ax_.axis(), display.ax_.axis())
+    assert again.legend_.get_title().get_text() == "bars: 80% intervals"
+    frame = table.to_frame().xs("estimate", axis=1, level=1)
+    np.testing.assert_array_equal(frame, losses(display))
 
 
 def test_keywords_reach_matplotlib(data, predictions):
@@ -396,8 +417,8 @@ def test_keywords_reach_matplotlib(data, predictions):
 def test_methods_have_names(data, given):
     with pytest.raises(ValueError, match="predictions must be a dict"):
         show(data.counts, given)
-    with pytest.raises(ValueError, match="estimators must be a dict"):
-        CalibrationDispersionDisplay.from_estimators(given, data.X, data.counts)
+    with pytest.raises(ValueError, match=r"must be a dict|predicts no probabilities"):
+        CalibrationDispersionDisplay.from_estimator(given, data.X, data.counts)
 
 
 @pytest.mark.parametrize(
@@ -416,7 +437,7 @@ def test_bad_options(data, predictions, options, message):
 
 
 def test_one_rater_a_row_is_not_enough(data):
-    with pytest.raises(ValueError, match="No sample has two raters"):
+    with pytest.raises(ValueError, match="No sample of y has two raters"):
         show(np.eye(3, dtype=int)[data.counts.argmax(axis=1)], {"model": data.prediction})
 
 
@@ -428,4 +449,4 @@ def test_length_that_differs(data):
 def test_an_estimator_without_probabilities(data):
     ridge = RidgeClassifier().fit(data.X, data.counts.argmax(axis=1))
     with pytest.raises(ValueError, match="RidgeClassifier predicts no probabilities"):
-        CalibrationDispersionDisplay.from_estimators({"ridge": ridge}, data.X, data.counts)
+        CalibrationDispersionDisplay.from_estimator({"ridge": ridge}, data.X, data.counts)

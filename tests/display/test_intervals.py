@@ -6,7 +6,6 @@ from scipy.special import softmax
 from scipy.stats import binomtest
 
 from sklearn_lhcal.datasets import make_label_histograms
-from sklearn_lhcal.display import ReliabilityDisplay
 from sklearn_lhcal.distributions import Dirichlet
 from sklearn_lhcal.metrics import reliability_curve
 
@@ -27,14 +26,12 @@ def test_interval_is_wilsons_where_rows_are_single_labels():
 
 def test_intervals_grow_with_level_and_shrink_with_rows(data):
     narrow, wide = (
-        ReliabilityDisplay.from_predictions(
-            data.counts, data.prediction, confidence_level=level
-        ).interval
+        reliability_curve(data.counts, data.prediction, confidence_level=level).interval
         for level in (0.5, 0.99)
     )
     assert (wide[:, 0] < narrow[:, 0]).all()
     assert (wide[:, 1] > narrow[:, 1]).all()
-    more = ReliabilityDisplay.from_predictions(
+    more = reliability_curve(
         np.tile(data.counts, (4, 1)), np.tile(data.prediction, (4, 1)), confidence_level=0.5
     ).interval
     assert (np.diff(more) < np.diff(narrow)).all()
@@ -42,20 +39,20 @@ def test_intervals_grow_with_level_and_shrink_with_rows(data):
 
 def test_two_classes_pooled_are_the_diagram_of_one_and_its_mirror_image(data):
     data = make_label_histograms(2000, 2, 3, random_state=0)
-    pooled = ReliabilityDisplay.from_predictions(data.counts, data.prediction, n_bins=10)
+    pooled = reliability_curve(data.counts, data.prediction, n_bins=10)
     np.testing.assert_allclose(pooled.mean_observed, 1 - pooled.mean_observed[::-1])
     np.testing.assert_allclose(pooled.interval, 1 - pooled.interval[::-1, ::-1], atol=1e-12)
 
 
 @pytest.mark.slow
 def test_bins_of_one_row_have_no_interval_and_empty_bins_nothing():
-    display = ReliabilityDisplay.from_predictions(
-        [[1, 1], [2, 0], [0, 2]], [[0.9, 0.1], [0.88, 0.12], [0.1, 0.9]], class_index=1, n_bins=5
+    curve = reliability_curve(
+        [[1, 1], [2, 0], [0, 2]], [[0.9, 0.1], [0.88, 0.12], [0.1, 0.9]], kind=1, n_bins=5
     )
-    assert display.bin_counts.tolist() == [2, 0, 0, 0, 1]
-    assert np.isfinite(display.interval[0]).all()
-    assert np.isnan(display.interval[1:]).all()
-    for means in (display.mean_predicted, display.mean_observed):
+    assert curve.bin_counts.tolist() == [2, 0, 0, 0, 1]
+    assert np.isfinite(curve.interval[0]).all()
+    assert np.isnan(curve.interval[1:]).all()
+    for means in (curve.mean_predicted, curve.mean_observed):
         assert np.isnan(means).tolist() == [False, True, True, True, False]
 
 
@@ -63,9 +60,9 @@ def test_bins_of_one_row_have_no_interval_and_empty_bins_nothing():
 def test_unanimous_bins_have_an_interval_that_shrinks_with_the_rows(counts):
     def width(rows):
         z = np.tile([0.95, 0.05], (len(rows), 1))
-        display = ReliabilityDisplay.from_predictions(rows, z, class_index=1, n_bins=1)
-        assert display.interval[0, 0] <= display.mean_observed[0] <= display.interval[0, 1]
-        return np.diff(display.interval[0])[0]
+        curve = reliability_curve(rows, z, kind=1, n_bins=1)
+        assert curve.interval[0, 0] <= curve.mean_observed[0] <= curve.interval[0, 1]
+        return np.diff(curve.interval[0])[0]
 
     assert 0.1 < width(counts) < 0.5
     assert 0.001 < width(counts * 20) < 0.1
@@ -74,12 +71,10 @@ def test_unanimous_bins_have_an_interval_that_shrinks_with_the_rows(counts):
 def test_intervals_contain_their_points_and_stay_within_0_and_1():
     for seed in range(5):
         data = make_label_histograms(60, 4, (1, 3), class_sep=4.0, random_state=seed)
-        for class_index in (None, 0):
-            d = ReliabilityDisplay.from_predictions(
-                data.counts, data.prediction, class_index=class_index
-            )
+        for kind in ("classwise", 0):
+            d = reliability_curve(data.counts, data.prediction, kind=kind)
             has = ~np.isnan(d.interval[:, 0])
-            assert has.sum() == (d.bin_counts > 1).sum() or class_index is None
+            assert has.sum() == (d.bin_counts > 1).sum() or kind == "classwise"
             assert (d.interval[has, 0] <= d.mean_observed[has]).all()
             assert (d.interval[has, 1] >= d.mean_observed[has]).all()
             assert (d.interval[has] >= 0).all()

@@ -1,5 +1,7 @@
 """A monitor is drawn as it stands."""
 
+import pickle
+
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
@@ -17,7 +19,7 @@ def data():
 
 def test_what_is_drawn_is_the_history(data):
     monitor = CalibrationMonitor().update(data.counts, data.prediction)
-    display = MonitorDisplay.from_monitor(monitor)
+    display = MonitorDisplay(monitor).plot()
     means, pairs = display.lines_
     history = monitor.history
     assert_allclose(means.get_xdata(), history.sample)
@@ -37,7 +39,7 @@ def test_what_is_drawn_is_the_history(data):
 def test_axes_styles_and_what_there_is_not(data):
     ax = plt.figure().subplots()
     monitor = CalibrationMonitor(mean_run=10**6)
-    display = MonitorDisplay.from_monitor(monitor, ax=ax, line_kwargs={"linewidth": 3})
+    display = MonitorDisplay(monitor).plot(ax, line_kwargs={"linewidth": 3})
     assert display.ax_ is ax
     assert not display.alarms_
     assert {line.get_linewidth() for line in display.lines_} == {3}
@@ -45,16 +47,25 @@ def test_axes_styles_and_what_there_is_not(data):
     # one label a sample: no disagreement was seen
     single = (data.counts > 0) & (data.counts.cumsum(axis=1) == data.counts)
     monitor.update(single.astype(int), data.prediction)
-    display = MonitorDisplay.from_monitor(monitor)
+    display = MonitorDisplay(monitor).plot()
     assert not np.isfinite(display.lines_[1].get_ydata()).any()
     assert np.isfinite(display.lines_[0].get_ydata()).all()
+
+
+def test_it_is_drawn_from_the_pickle_of_a_monitor(data):
+    monitor = CalibrationMonitor().update(data.counts, data.prediction)
+    first, again = (
+        MonitorDisplay(of).plot() for of in (monitor, pickle.loads(pickle.dumps(monitor)))
+    )
+    for one, other in zip(again.lines_, first.lines_, strict=True):
+        assert_allclose(one.get_xydata(), other.get_xydata())
 
 
 def test_the_axis_ends_where_nothing_more_is_to_be_seen(data):
     monitor = CalibrationMonitor()
     for _ in range(30):
         monitor.update(data.counts, data.prediction)
-    display = MonitorDisplay.from_monitor(monitor)
+    display = MonitorDisplay(monitor).plot()
     assert monitor.history.log_e[-1] > 100
     low, high = display.ax_.get_ylim()
     assert low >= -5
@@ -62,5 +73,5 @@ def test_the_axis_ends_where_nothing_more_is_to_be_seen(data):
 
 
 def test_only_monitors_are_drawn(data):
-    with pytest.raises(ValueError, match="monitor must"):
-        MonitorDisplay.from_monitor(data)
+    with pytest.raises(ValueError, match="must be a CalibrationMonitor, got"):
+        MonitorDisplay(data)

@@ -1,6 +1,7 @@
 """Names decide, in every display: another order of named classes gives the same numbers."""
 
 import itertools
+from functools import partial
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -14,13 +15,13 @@ from sklearn_lhcal.calibration import EpistemicCalibration
 from sklearn_lhcal.datasets import make_label_histograms, make_rater_study
 from sklearn_lhcal.display import (
     CalibrationDispersionDisplay,
+    CostCurveDisplay,
     DecisionCurveDisplay,
     DecisionRiskDisplay,
-    DisagreementReliabilityDisplay,
-    EpistemicGainDisplay,
+    GainCurveDisplay,
     RaterDisplay,
+    ReferralCurveDisplay,
     ReliabilityDisplay,
-    SecondOpinionDisplay,
     SimplexCalibrationDisplay,
 )
 from sklearn_lhcal.distributions import Dirichlet, PointMass
@@ -37,15 +38,16 @@ NAMES = np.array(["cat", "dog", "eel"])
 ORDERS = [list(order) for order in itertools.permutations(range(3))]
 UNSORTED = ORDERS[1:]
 COSTS = np.array([[0.0, 1.0, 2.0], [5.0, 0.0, 1.0], [20.0, 3.0, 0.0]])
+PAIRS = {"kind": "disagreement"}
 
 # name -> what is shown of (y, prediction, costs)
 DISPLAYS = {
     "reliability": lambda y, z, C: ReliabilityDisplay.from_predictions(y, z, n_bins=5),
-    "one class": lambda y, z, C: ReliabilityDisplay.from_predictions(y, z, class_index="eel"),
-    "disagreement": lambda y, z, C: DisagreementReliabilityDisplay.from_predictions(y, z),
+    "one class": lambda y, z, C: ReliabilityDisplay.from_predictions(y, z, kind="eel"),
+    "disagreement": lambda y, z, C: ReliabilityDisplay.from_predictions(y, z, **PAIRS),
     "dispersion": lambda y, z, C: CalibrationDispersionDisplay.from_predictions(y, {"it": z}),
     "simplex": lambda y, z, C: SimplexCalibrationDisplay.from_predictions(y, z, which=NAMES),
-    "second opinion": lambda y, z, C: SecondOpinionDisplay.from_predictions(y, z, n_points=5),
+    "referral": lambda y, z, C: ReferralCurveDisplay.from_predictions(y, z, n_points=5),
     "decision": lambda y, z, C: DecisionRiskDisplay.from_predictions(y, z, C),
     "decision curve": lambda y, z, C: DecisionCurveDisplay.from_predictions(
         y, z, class_index="eel"
@@ -53,18 +55,18 @@ DISPLAYS = {
 }
 ESTIMATORS = {
     "reliability": lambda m, X, y, C: ReliabilityDisplay.from_estimator(m, X, y, n_bins=5),
-    "one class": lambda m, X, y, C: ReliabilityDisplay.from_estimator(m, X, y, class_index="eel"),
-    "disagreement": lambda m, X, y, C: DisagreementReliabilityDisplay.from_estimator(m, X, y),
+    "one class": lambda m, X, y, C: ReliabilityDisplay.from_estimator(m, X, y, kind="eel"),
+    "disagreement": lambda m, X, y, C: ReliabilityDisplay.from_estimator(m, X, y, **PAIRS),
     "dispersion": lambda m, X, y, C: CalibrationDispersionDisplay.from_estimator(m, X, y),
     "simplex": lambda m, X, y, C: SimplexCalibrationDisplay.from_estimator(m, X, y, which=NAMES),
-    "second opinion": lambda m, X, y, C: SecondOpinionDisplay.from_estimator(m, X, y, n_points=5),
+    "referral": lambda m, X, y, C: ReferralCurveDisplay.from_estimator(m, X, y, n_points=5),
     "decision": lambda m, X, y, C: DecisionRiskDisplay.from_estimator(m, X, y, C),
     "decision curve": lambda m, X, y, C: DecisionCurveDisplay.from_estimator(
         m, X, y, class_index="eel"
     ),
 }
-# a label moves no class probabilities: the display of second opinions needs a distribution
-OF_ARRAYS = [which for which in DISPLAYS if which != "second opinion"]
+# a label moves no class probabilities: the referral curve needs a distribution
+OF_ARRAYS = [which for which in DISPLAYS if which != "referral"]
 
 
 @pytest.fixture
@@ -72,23 +74,30 @@ def data():
     return make_label_histograms(150, n_raters=(1, 5), total=3.0, random_state=0)
 
 
+def leaves(value):
+    """The numbers and arrays in a result, in order."""
+    if isinstance(value, dict):
+        value = list(value.values())
+    if not isinstance(value, (list, tuple)):
+        value = np.asarray(value)
+        return [value] if value.dtype.kind in "fiu" else []
+    return [leaf for part in value for leaf in leaves(part)]
+
+
 def numbers(display) -> dict:
-    """What a display holds before it is drawn, but for names."""
-    kept = {
-        name: value
-        for name, value in vars(display).items()
-        if not name.endswith("_") and not name.startswith("class_name")
-    }
-    arrays = {name: np.asarray(value) for name, value in kept.items() if value is not None}
-    return {name: a for name, a in arrays.items() if a.dtype.kind in "fiu"}
+    """The numbers that a display draws, but for names."""
+    fields = display.result._asdict()
+    names = {"kind", "class_name", "class_names"}
+    return {name: leaves(value) for name, value in fields.items() if name not in names}
 
 
 def assert_same(display, expected):
     plt.close("all")
     found, wanted = numbers(display), numbers(expected)
     assert found.keys() == wanted.keys()
-    for name, value in wanted.items():
-        assert_allclose(found[name], value, rtol=1e-9, atol=1e-12, err_msg=name)
+    for name, values in wanted.items():
+        for one, other in zip(found[name], values, strict=True):
+            assert_allclose(one, other, rtol=1e-9, atol=1e-12, err_msg=name)
 
 
 def frame(a, order):
@@ -106,7 +115,7 @@ def dirichlet(data, order):
 
 def prediction(data, order, which):
     """A named prediction whose columns are in that order."""
-    if which == "second opinion":
+    if which == "referral":
         return dirichlet(data, order)
     return frame(data.prediction, order)
 
@@ -137,7 +146,7 @@ def test_all_forms_of_names(which, data):
     bare = KnownProbabilities(data.proba)
     expected = show(bare, dirichlet(data, [0, 1, 2]), COSTS)
     assert_same(show(Q, dirichlet(data, order), C), expected)
-    if which == "second opinion":
+    if which == "referral":
         return
     polars = pytest.importorskip("polars")
     z = polars.DataFrame(data.prediction[:, order], schema=NAMES[order].tolist())
@@ -163,27 +172,29 @@ def test_each_prediction_of_a_map_meets_y_by_its_own_names(data):
     forms = {str(order): frame(data.prediction, order) for order in ORDERS}
     forms["bare"] = data.prediction
     display = show(frame(data.counts, [0, 1, 2]), forms, confidence_level=0.8)
-    for value in numbers(display).values():
-        assert_allclose(value, np.broadcast_to(value[:1] if value.ndim else value, value.shape))
+    first, *others = display.result.intervals.values()
+    assert len(others) == len(ORDERS)
+    for other in others:
+        assert_allclose(leaves(other), leaves(first), rtol=1e-9, atol=1e-13)
 
 
 def test_columns_that_are_asked_for_by_name(data):
     y, z = frame(data.counts, [1, 2, 0]), data.prediction
     by_name = ReliabilityDisplay.from_predictions(
-        y, z[:, [2, 0, 1]], classes=["eel", "cat", "dog"], class_index="dog"
+        y, z[:, [2, 0, 1]], classes=["eel", "cat", "dog"], kind="dog"
     )
-    assert by_name.class_name == "dog"
-    assert_same(by_name, ReliabilityDisplay.from_predictions(data.counts, z, class_index=1))
+    assert by_name.result.kind == "dog"
+    assert_same(by_name, ReliabilityDisplay.from_predictions(data.counts, z, kind=1))
     # names that are numbers are names
     ones = pd.DataFrame(z, columns=[1, 2, 3])
-    display = ReliabilityDisplay.from_predictions(data.counts, ones, class_index=1)
-    assert display.class_name == 1
-    assert_same(display, ReliabilityDisplay.from_predictions(data.counts, z, class_index=0))
-    with pytest.raises(ValueError, match="class_index=0 is not among the classes"):
-        ReliabilityDisplay.from_predictions(data.counts, ones, class_index=0)
+    display = ReliabilityDisplay.from_predictions(data.counts, ones, kind=1)
+    assert display.result.kind == 1
+    assert_same(display, ReliabilityDisplay.from_predictions(data.counts, z, kind=0))
+    with pytest.raises(ValueError, match="0 is not among the classes"):
+        ReliabilityDisplay.from_predictions(data.counts, ones, kind=0)
     display = SimplexCalibrationDisplay.from_predictions(data.counts, ones, which=[3, 1, 2])
-    assert display.class_names == [3, 1, 2]
-    assert_allclose(display.z, z[:, [2, 0, 1]])
+    assert display.result.class_names == [3, 1, 2]
+    assert_allclose(display.result.z, z[:, [2, 0, 1]])
 
 
 # -------------------------------------------------------------------------------------- bare sides
@@ -192,7 +203,7 @@ def test_columns_that_are_asked_for_by_name(data):
 @pytest.mark.parametrize("which", DISPLAYS)
 def test_sorted_names_meet_bare_arrays(which, data):
     show, sorted_order = DISPLAYS[which], [0, 1, 2]
-    bare = data.prediction if which != "second opinion" else dirichlet(data, sorted_order)
+    bare = data.prediction if which != "referral" else dirichlet(data, sorted_order)
     z = prediction(data, sorted_order, which)
     expected = show(frame(data.counts, sorted_order), z, COSTS)
     assert_same(show(frame(data.counts, sorted_order), bare, named_costs(sorted_order)), expected)
@@ -202,7 +213,7 @@ def test_sorted_names_meet_bare_arrays(which, data):
 @pytest.mark.parametrize("which", DISPLAYS)
 def test_names_that_are_not_sorted_never_meet_bare_arrays(which, data):
     show, order = DISPLAYS[which], [2, 0, 1]
-    bare = data.prediction if which != "second opinion" else Dirichlet(3 * data.prediction + 1e-3)
+    bare = data.prediction if which != "referral" else Dirichlet(3 * data.prediction + 1e-3)
     with pytest.raises(ValueError, match=r"not sorted.*DataFrame"):
         show(frame(data.counts, order), bare, COSTS)
     with pytest.raises(ValueError, match=r"not sorted.*DataFrame"):
@@ -241,8 +252,8 @@ def test_named_costs_and_a_bare_prediction(order, data, named_labels):
         show(data.counts.argmax(axis=1), data.prediction, named_costs(order))
     # labels name the columns of the prediction, which are sorted then
     expected = risks(data.counts.argmax(axis=1), data.prediction, COSTS)
-    display = show(named_labels, data.prediction, named_costs(order))
-    assert_allclose([display.true_risk[0, 0], display.model_risk[0, 0]], expected)
+    found = show(named_labels, data.prediction, named_costs(order)).result
+    assert_allclose([found.true_risk[0, 0], found.model_risk[0, 0]], expected)
 
 
 @pytest.mark.parametrize("order", UNSORTED)
@@ -258,8 +269,8 @@ def test_one_class_in_a_fold_and_numbers_for_names(data):
     costs = pd.DataFrame([[0.0, 1.0], [4.0, 0.0]], index=[1, 2])
     for label in (1, 2):
         y = np.full(60, label)
-        display = DecisionRiskDisplay.from_predictions(y, z, costs)
-        assert_allclose(display.true_risk[0, 0], decision_risk(y, bayes_decision(z, costs), costs))
+        found = DecisionRiskDisplay.from_predictions(y, z, costs).result
+        assert_allclose(found.true_risk[0, 0], decision_risk(y, bayes_decision(z, costs), costs))
     with pytest.raises(ValueError, match="not known"):
         DecisionRiskDisplay.from_predictions(np.full(60, 2), z, costs.to_numpy())
 
@@ -271,31 +282,28 @@ def test_named_decisions_and_models_in_different_orders(decisions, data):
     flat = np.sqrt(data.prediction)
     flat /= flat.sum(axis=1, keepdims=True)
     models = {"sharp": frame(data.prediction, [2, 1, 0]), "flat": frame(flat, [0, 2, 1])}
-    display = DecisionRiskDisplay.from_predictions(y, models, costs, reference="flat")
+    found = DecisionRiskDisplay.from_predictions(y, models, costs, reference="flat").result
     by_hand = [bayes_decision(z, costs) for z in models.values()]
     options = {"cost_matrix": costs, "random_state": 0}
     for i, d in enumerate(by_hand):
-        assert_allclose(display.true_risk[i, 0], decision_risk(y, d, costs))
+        assert_allclose(found.true_risk[i, 0], decision_risk(y, d, costs))
         interval = confidence_interval(decision_risk, y, d, **options)
-        assert_allclose(display.interval[i], [interval.low, interval.high])
+        assert_allclose(found.interval[i], [interval.low, interval.high])
         difference = paired_difference(decision_risk, y, d, by_hand[1], **options)
-        assert_allclose(
-            display.difference_interval[i], [difference.low, difference.high], atol=1e-12
-        )
+        assert_allclose(found.difference_interval[i], [difference.low, difference.high], atol=1e-12)
 
 
 @pytest.mark.parametrize("names", [["good", "bad"], ["bad", "good"]])
 def test_cost_curves_are_of_sorted_classes(names):
     data = make_label_histograms(100, 2, 3, overconfidence=2.0, random_state=0)
     by_name = [pd.DataFrame(a, columns=["bad", "good"])[names] for a in (data.counts, data.proba)]
-    costs = pd.DataFrame([[4, 0], [0, 1]], index=["good", "bad"])
-    display = DecisionRiskDisplay.from_predictions(*by_name, costs)
-    bare = DecisionRiskDisplay.from_predictions(data.counts, data.proba, [[0, 1], [4, 0]])
+    display = CostCurveDisplay.from_predictions(*by_name)
+    bare = CostCurveDisplay.from_predictions(data.counts, data.proba)
     assert_same(display, bare)
-    assert display.class_names == ["bad", "good"]
-    label = display.plot_cost_curves().ax_.get_xlabel()
+    assert display.result.class_names == ["bad", "good"]
+    label = display.ax_.get_xlabel()
     assert label == "Cost s of missing class good (class bad: 1 − s)"
-    assert bare.class_names is None
+    assert bare.result.class_names is None
 
 
 # -------------------------------------------------------------------------------------- estimators
@@ -330,7 +338,7 @@ class Distributed(Outputs):
 def test_an_estimators_classes_are_matched_by_name(which, order, data):
     show = ESTIMATORS[which]
     X, C = data.prediction, named_costs([1, 2, 0])
-    kind = Distributed if which == "second opinion" else Outputs
+    kind = Distributed if which == "referral" else Outputs
     expected = show(kind([0, 1, 2]), X, frame(data.counts, [0, 1, 2]), COSTS)
     assert_same(show(kind(order), X, frame(data.counts, [1, 0, 2]), C), expected)
     assert_same(show(kind([0, 1, 2]), X, frame(data.counts, order), C), expected)
@@ -357,13 +365,13 @@ def test_a_models_own_costs_are_in_the_order_of_its_classes(data, named_labels):
     expected = show(Outputs([0, 1, 2]), data.prediction, named_labels, COSTS)
     assert_same(show(model, data.prediction, named_labels), expected)
     both = show({"other": Outputs([1, 0, 2]), "own": model}, data.prediction, named_labels)
-    assert_allclose(both.true_risk[0], both.true_risk[1])
-    assert_allclose(both.true_risk[0], expected.true_risk[0])
+    for true_risk in both.result.true_risk:
+        assert_allclose(true_risk, expected.result.true_risk[0])
 
 
 @pytest.mark.parametrize("order", ORDERS)
 def test_gains_are_of_named_classes(order, data, named_labels):
-    show = EpistemicGainDisplay.from_estimator
+    show = GainCurveDisplay.from_estimator
     forest = RandomForestClassifier(10, max_depth=3, random_state=0).fit(data.X, named_labels)
     reference = LogisticRegression().fit(data.X, named_labels).predict(data.X)
     options = {"reference_prediction": reference, "n_bins": 4}
@@ -385,9 +393,9 @@ def test_epistemic_calibration_of_named_classes(data, named_labels):
     forest = RandomForestClassifier(10, max_depth=3, random_state=0)
     model = EpistemicCalibration(forest, n_bins=4).fit(data.X, named_labels)
     options = {"reference_prediction": named_labels, "n_bins": 4}
-    show = EpistemicGainDisplay.from_estimator
+    show = GainCurveDisplay.from_estimator
     first, other = (show(model, data.X, frame(data.counts, o), **options) for o in UNSORTED[:2])
-    assert first.mean_calibrated is not None
+    assert first.result.mean_calibrated is not None
     assert_same(first, other)
 
 
@@ -398,7 +406,7 @@ def test_epistemic_calibration_of_named_classes(data, named_labels):
 def test_rows_in_another_order_are_an_error(which, data):
     index = np.arange(150) + 7
     y = frame(data.counts, [0, 1, 2]).set_index(index)
-    if which != "second opinion":
+    if which != "referral":
         z = frame(data.prediction, [0, 1, 2]).set_index(index)
         with pytest.raises(ValueError, match=r"same samples in another order.*\.loc"):
             DISPLAYS[which](y, z.iloc[::-1], COSTS)
@@ -413,17 +421,15 @@ def test_weights_groups_and_priorities_in_another_order_are_an_error(data):
     d, z, X = dirichlet(data, [0, 1, 2]), data.prediction, data.prediction
     weighted = [
         lambda **how: ReliabilityDisplay.from_predictions(y, z, **how),
-        lambda **how: DisagreementReliabilityDisplay.from_predictions(y, z, **how),
+        lambda **how: ReliabilityDisplay.from_predictions(y, z, **PAIRS, **how),
         lambda **how: CalibrationDispersionDisplay.from_predictions(y, {"it": z}, **how),
         lambda **how: SimplexCalibrationDisplay.from_predictions(y, z, **how),
-        lambda **how: SecondOpinionDisplay.from_predictions(y, d, **how),
+        lambda **how: ReferralCurveDisplay.from_predictions(y, d, **how),
         lambda **how: ReliabilityDisplay.from_estimator(Outputs([0, 1, 2]), X, y, **how),
-        lambda **how: DisagreementReliabilityDisplay.from_estimator(
-            Outputs([0, 1, 2]), X, y, **how
-        ),
+        lambda **how: ReliabilityDisplay.from_estimator(Outputs([0, 1, 2]), X, y, **PAIRS, **how),
         lambda **how: CalibrationDispersionDisplay.from_estimator(Outputs([0, 1, 2]), X, y, **how),
         lambda **how: SimplexCalibrationDisplay.from_estimator(Outputs([0, 1, 2]), X, y, **how),
-        lambda **how: SecondOpinionDisplay.from_estimator(Distributed([0, 1, 2]), X, y, **how),
+        lambda **how: ReferralCurveDisplay.from_estimator(Distributed([0, 1, 2]), X, y, **how),
     ]
     for show in weighted:
         with pytest.raises(ValueError, match="same samples in another order"):
@@ -445,12 +451,12 @@ def test_gains_and_references_in_another_order_are_an_error(data, named_labels):
     y = pd.Series(named_labels, index=index)
     model = LogisticRegression().fit(data.X, named_labels)
     reference = pd.Series(model.predict(data.X), index=index)
-    show = EpistemicGainDisplay.from_estimator
+    show = GainCurveDisplay.from_estimator
     with pytest.raises(ValueError, match="same samples in another order"):
         show(model, data.X, y, reference_prediction=reference.iloc[::-1])
     gain = pd.Series(np.arange(150) % 2.0, index=index)
     e = pd.Series(np.linspace(0, 0.5, 150), index=index)
-    show = EpistemicGainDisplay.from_predictions
+    show = GainCurveDisplay.from_predictions
     assert_same(show(gain, e, n_bins=3), show(gain.to_numpy(), e.to_numpy(), n_bins=3))
     with pytest.raises(ValueError, match="same samples in another order"):
         show(gain, e.iloc[::-1], n_bins=3)
@@ -466,12 +472,11 @@ def test_readers_meet_a_model_by_name(order):
     y, other = (
         Annotations.from_long(said, classes=NAMES[columns]) for columns in ([0, 1, 2], order)
     )
-    expected = RaterDisplay.from_predictions(y, frame(data.prediction, [0, 1, 2]))
-    found = RaterDisplay.from_predictions(other, frame(data.prediction, order[::-1]))
-    assert found.names == expected.names
+    show = partial(RaterDisplay.from_predictions, margin=0.1, random_state=0)
+    expected = show(y, frame(data.prediction, [0, 1, 2]))
+    found = show(other, frame(data.prediction, order[::-1]))
+    assert found.result.readers.raters.tolist() == expected.result.readers.raters.tolist()
     assert_same(found, expected)
     # the labels of the model are names too
     labels = NAMES[data.prediction.argmax(axis=1)]
-    assert_same(
-        RaterDisplay.from_predictions(other, labels), RaterDisplay.from_predictions(y, labels)
-    )
+    assert_same(show(other, labels), show(y, labels))

@@ -1,7 +1,9 @@
 """Displays: points, intervals and what is drawn."""
 
+import pickle
 import subprocess
 import sys
+from functools import partial
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -15,16 +17,18 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from sklearn_lhcal.datasets import make_label_histograms
-from sklearn_lhcal.display import DisagreementReliabilityDisplay, ReliabilityDisplay
+from sklearn_lhcal.display import ReliabilityDisplay
 from sklearn_lhcal.distributions import Dirichlet, Ensemble
 from sklearn_lhcal.label_histogram import KnownProbabilities, pairwise_disagreement
 from sklearn_lhcal.metrics import (
+    ReliabilityCurve,
     disagreement_calibration_loss,
     loss_decomposition,
     reliability_curve,
 )
 
-DISPLAYS = [ReliabilityDisplay, DisagreementReliabilityDisplay]
+KINDS = ["classwise", "disagreement"]
+show = ReliabilityDisplay.from_predictions
 
 
 @pytest.fixture
@@ -32,8 +36,8 @@ def data():
     return make_label_histograms(300, n_raters=(2, 6), overconfidence=2.0, random_state=0)
 
 
-def points(display):
-    return np.column_stack([display.mean_predicted, display.mean_observed])
+def points(curve):
+    return np.column_stack([curve.mean_predicted, curve.mean_observed])
 
 
 # ------------------------------------------------------------------------------------------- points
@@ -43,9 +47,9 @@ def points(display):
 def test_points_are_those_of_sklearn_for_two_classes_with_one_label(strategy):
     data = make_label_histograms(1000, 2, 1, random_state=0)
     y, z = data.counts[:, 1], data.prediction[:, 1]
-    display = ReliabilityDisplay.from_predictions(y, z, class_index=1, n_bins=7, strategy=strategy)
+    curve = reliability_curve(y, z, kind=1, n_bins=7, strategy=strategy)
     observed, predicted = calibration_curve(y, z, n_bins=7, strategy=strategy)
-    np.testing.assert_allclose(points(display), np.column_stack([predicted, observed]), rtol=1e-12)
+    np.testing.assert_allclose(points(curve), np.column_stack([predicted, observed]), rtol=1e-12)
 
 
 @pytest.mark.parametrize("strategy", ["uniform", "quantile"])
@@ -56,72 +60,71 @@ def test_points_are_those_of_the_loss_decomposition(data, strategy, weighted):
         data.counts, data.prediction, sample_weight=w, strategy=strategy, bias_correction=None
     )
     for k in range(3):
-        display = ReliabilityDisplay.from_predictions(
-            data.counts, data.prediction, class_index=k, strategy=strategy, sample_weight=w
+        curve = reliability_curve(
+            data.counts, data.prediction, kind=k, strategy=strategy, sample_weight=w
         )
-        np.testing.assert_allclose(display.edges, parts.bin_edges[k])
-        np.testing.assert_allclose(display.mean_predicted, parts.bin_mean_proba[k], rtol=1e-9)
+        np.testing.assert_allclose(curve.edges, parts.bin_edges[k])
+        np.testing.assert_allclose(curve.mean_predicted, parts.bin_mean_proba[k], rtol=1e-9)
         np.testing.assert_allclose(
-            display.mean_observed, parts.bin_mean_frequency[k], rtol=1e-9, atol=1e-12
+            curve.mean_observed, parts.bin_mean_frequency[k], rtol=1e-9, atol=1e-12
         )
 
 
 def test_gaps_make_up_the_disagreement_calibration_loss(data):
     distribution = Dirichlet.from_mean(data.prediction, 3.0)
-    display = DisagreementReliabilityDisplay.from_predictions(data.counts, distribution, n_bins=9)
-    gap = display.mean_observed - display.mean_predicted
+    curve = reliability_curve(data.counts, distribution, kind="disagreement", n_bins=9)
+    gap = curve.mean_observed - curve.mean_predicted
     loss = disagreement_calibration_loss(data.counts, distribution, n_bins=9, bias_correction=None)
-    assert np.nansum(display.bin_counts / 300 * gap**2) == pytest.approx(loss, rel=1e-9)
+    assert np.nansum(curve.bin_counts / 300 * gap**2) == pytest.approx(loss, rel=1e-9)
 
 
 def test_points_by_hand():
-    display = ReliabilityDisplay.from_predictions(
-        [[1, 3], [4, 0], [0, 2]], [[0.1, 0.9], [0.2, 0.8], [0.9, 0.1]], class_index=1, n_bins=2
+    curve = reliability_curve(
+        [[1, 3], [4, 0], [0, 2]], [[0.1, 0.9], [0.2, 0.8], [0.9, 0.1]], kind=1, n_bins=2
     )
-    np.testing.assert_allclose(points(display), [[0.1, 1.0], [0.85, 0.375]])
-    assert display.bin_counts.tolist() == [1, 2]
-    pooled = ReliabilityDisplay.from_predictions(
+    np.testing.assert_allclose(points(curve), [[0.1, 1.0], [0.85, 0.375]])
+    assert curve.bin_counts.tolist() == [1, 2]
+    pooled = reliability_curve(
         [[1, 3], [4, 0], [0, 2]], [[0.1, 0.9], [0.2, 0.8], [0.9, 0.1]], n_bins=2
     )
     np.testing.assert_allclose(points(pooled), [[0.4 / 3, 2.25 / 3], [2.6 / 3, 0.75 / 3]])
     assert pooled.bin_counts.tolist() == [3, 3]
-    disagreement = DisagreementReliabilityDisplay.from_predictions(
+    disagreement = reliability_curve(
         [[1, 1], [2, 2], [3, 0], [1, 0]],
         [[0.5, 0.5], [0.4, 0.6], [1, 0], [0.5, 0.5]],
+        kind="disagreement",
         n_bins=[0, 0.4, 0.8, 1],
     )
     np.testing.assert_allclose(points(disagreement), [[0.0, 0.0], [0.49, 5 / 6], [np.nan, np.nan]])
     assert disagreement.bin_counts.tolist() == [1, 2, 0]  # the row with one rater is left out
 
 
-@pytest.mark.parametrize("display", DISPLAYS)
-def test_integer_weights_repeat_rows_and_zero_weights_drop_them(display, data):
+@pytest.mark.parametrize("kind", KINDS)
+def test_integer_weights_repeat_rows_and_zero_weights_drop_them(kind, data):
+    curve = partial(reliability_curve, kind=kind)
     w = np.random.RandomState(0).randint(0, 4, size=300)
-    weighted = display.from_predictions(data.counts, data.prediction, sample_weight=w)
-    repeated = display.from_predictions(
-        np.repeat(data.counts, w, axis=0), np.repeat(data.prediction, w, axis=0)
-    )
+    weighted = curve(data.counts, data.prediction, sample_weight=w)
+    repeated = curve(np.repeat(data.counts, w, axis=0), np.repeat(data.prediction, w, axis=0))
     np.testing.assert_allclose(points(weighted), points(repeated), rtol=1e-9)
-    dropped = display.from_predictions(
-        data.counts[w > 0], data.prediction[w > 0], sample_weight=7.0 * w[w > 0]
-    )
+    dropped = curve(data.counts[w > 0], data.prediction[w > 0], sample_weight=7.0 * w[w > 0])
     np.testing.assert_allclose(dropped.interval, weighted.interval, rtol=1e-9)
     assert np.array_equal(dropped.bin_counts, weighted.bin_counts)
 
 
-@pytest.mark.parametrize("display", DISPLAYS)
-def test_weights_may_be_of_any_size(display, data):
+@pytest.mark.parametrize("kind", KINDS)
+def test_weights_may_be_of_any_size(kind, data):
     """Only ratios matter; a weight beyond all others leaves its row alone in the bin."""
+    curve = partial(reliability_curve, kind=kind)
     w = np.random.RandomState(0).uniform(1, 2, size=300)
-    shown = display.from_predictions(data.counts, data.prediction, sample_weight=w)
+    shown = curve(data.counts, data.prediction, sample_weight=w)
     for scale in (1e-290, 1e290):
-        scaled = display.from_predictions(data.counts, data.prediction, sample_weight=scale * w)
+        scaled = curve(data.counts, data.prediction, sample_weight=scale * w)
         np.testing.assert_allclose(points(scaled), points(shown), rtol=1e-9)
         np.testing.assert_allclose(scaled.interval, shown.interval, rtol=1e-9)
     for huge in (1e30, 1e300):
         w[7] = huge
-        one = display.from_predictions(data.counts, data.prediction, sample_weight=w)
-        alone = display.from_predictions(data.counts[[7]], data.prediction[[7]])
+        one = curve(data.counts, data.prediction, sample_weight=w)
+        alone = curve(data.counts[[7]], data.prediction[[7]])
         k = np.flatnonzero(alone.bin_counts)
         np.testing.assert_allclose(points(one)[k], points(alone)[k], atol=1e-12)
         assert np.isnan(one.interval[k]).all()
@@ -129,12 +132,10 @@ def test_weights_may_be_of_any_size(display, data):
 
 def test_a_distribution_counts_by_its_mean_or_by_its_disagreement(data):
     distribution = Dirichlet.from_mean(data.prediction, 1.0)
-    same = [
-        ReliabilityDisplay.from_predictions(data.counts, p) for p in (data.prediction, distribution)
-    ]
+    same = [reliability_curve(data.counts, p) for p in (data.prediction, distribution)]
     np.testing.assert_allclose(points(same[0]), points(same[1]))
     point, dirichlet = (
-        DisagreementReliabilityDisplay.from_predictions(data.counts, p, n_bins=[0, 1])
+        reliability_curve(data.counts, p, kind="disagreement", n_bins=[0, 1])
         for p in (data.prediction, distribution)
     )
     assert dirichlet.mean_predicted[0] == pytest.approx(point.mean_predicted[0] / 2)  # α0/(α0+1)
@@ -142,9 +143,9 @@ def test_a_distribution_counts_by_its_mean_or_by_its_disagreement(data):
 
 def test_known_probabilities_are_perfectly_reliable(data):
     Q = KnownProbabilities(data.proba)
-    for display in DISPLAYS:
-        shown = display.from_predictions(Q, data.proba)
-        np.testing.assert_allclose(shown.mean_observed, shown.mean_predicted, atol=1e-12)
+    for kind in KINDS:
+        curve = reliability_curve(Q, data.proba, kind=kind)
+        np.testing.assert_allclose(curve.mean_observed, curve.mean_predicted, atol=1e-12)
 
 
 # -------------------------------------------------------------------------------------------- doors
@@ -160,57 +161,54 @@ def named():
     return model, data.X, counts
 
 
-@pytest.mark.parametrize("display", DISPLAYS)
-def test_an_estimators_classes_are_aligned_by_name(display, named):
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_estimators_classes_are_aligned_by_name(kind, named):
     model, X, counts = named
-    shown = display.from_estimator(model, X, counts)
-    expected = display.from_predictions(
-        counts[["cat", "dog", "eel"]].to_numpy(), model.predict_proba(X)
+    shown = ReliabilityDisplay.from_estimator(model, X, counts, kind=kind)
+    expected = reliability_curve(
+        counts[["cat", "dog", "eel"]].to_numpy(), model.predict_proba(X), kind=kind
     )
-    np.testing.assert_allclose(points(shown), points(expected))
-    np.testing.assert_allclose(shown.interval, expected.interval)
+    np.testing.assert_allclose(points(shown.result), points(expected))
+    np.testing.assert_allclose(shown.result.interval, expected.interval)
     assert shown.name == "LogisticRegression"
-    assert display.from_estimator(model, X, counts, name="mine").name == "mine"
+    named = ReliabilityDisplay.from_estimator(model, X, counts, kind=kind, name="mine")
+    assert named.name == "mine"
 
 
 def test_classes_are_found_by_number_or_name(named):
     model, X, counts = named
     proba = model.predict_proba(X)
-    by_name = ReliabilityDisplay.from_estimator(model, X, counts, class_index="eel")
-    assert by_name.class_name == "eel"
+    by_name = ReliabilityDisplay.from_estimator(model, X, counts, kind="eel")
+    assert by_name.result.kind == "eel"
     assert "class eel" in by_name.ax_.get_xlabel()
     frame = pd.DataFrame(proba, columns=model.classes_)
+    sorted_counts = counts.to_numpy()[:, [1, 2, 0]]
     others = [
-        ReliabilityDisplay.from_estimator(model, X, counts, class_index=2),
-        ReliabilityDisplay.from_predictions(counts, frame, class_index="eel"),
+        ReliabilityDisplay.from_estimator(model, X, counts, kind=2).result,
+        reliability_curve(counts, frame, kind="eel"),
         # column numbers are those of the prediction
-        ReliabilityDisplay.from_predictions(counts, frame, class_index=2),
-        ReliabilityDisplay.from_predictions(
-            counts.to_numpy()[:, [1, 2, 0]], frame, class_index="eel"
-        ),
-        ReliabilityDisplay.from_predictions(
-            counts.to_numpy()[:, [1, 2, 0]], proba, class_index="eel", classes=["cat", "dog", "eel"]
-        ),
+        reliability_curve(counts, frame, kind=2),
+        reliability_curve(sorted_counts, frame, kind="eel"),
+        reliability_curve(sorted_counts, proba, kind="eel", classes=["cat", "dog", "eel"]),
     ]
     for other in others:
-        assert other.class_name == "eel"
-        np.testing.assert_allclose(points(other), points(by_name))
+        assert other.kind == "eel"
+        np.testing.assert_allclose(points(other), points(by_name.result))
 
 
 def test_string_labels_name_their_classes():
-    display = ReliabilityDisplay.from_predictions(
-        ["b", "a", "b"], [0.9, 0.2, 0.6], class_index="b", n_bins=1
-    )
-    np.testing.assert_allclose(points(display), [[1.7 / 3, 2 / 3]])
+    curve = reliability_curve(["b", "a", "b"], [0.9, 0.2, 0.6], kind="b", n_bins=1)
+    np.testing.assert_allclose(points(curve), [[1.7 / 3, 2 / 3]])
 
 
 def test_a_class_that_training_never_saw_has_probability_0(named):
     model, X, counts = named
     more = counts.assign(yak=1)
-    display = ReliabilityDisplay.from_estimator(model, X, more, class_index="yak", n_bins=1)
-    assert display.mean_predicted[0] == 0
-    assert display.mean_observed[0] > 0
-    raw = DisagreementReliabilityDisplay.from_estimator(model, X, more, n_bins=[0, 1])
+    yak = ReliabilityDisplay.from_estimator(model, X, more, kind="yak", n_bins=1).result
+    assert yak.mean_predicted[0] == 0
+    assert yak.mean_observed[0] > 0
+    how = {"kind": "disagreement", "n_bins": [0, 1]}
+    raw = ReliabilityDisplay.from_estimator(model, X, more, **how).result
     assert raw.mean_observed[0] == pytest.approx(pairwise_disagreement(more).mean())
     z = model.predict_proba(X)
     assert raw.mean_predicted[0] == pytest.approx((1 - (z**2).sum(axis=1)).mean())
@@ -223,22 +221,25 @@ def test_an_ensemble_predicts_disagreement_as_a_distribution_through_a_pipeline(
     )
     scaled = model[:-1].transform(data.X)
     members = Ensemble(np.stack([tree.predict_proba(scaled) for tree in model[-1].estimators_]))
-    shown = DisagreementReliabilityDisplay.from_estimator(model, data.X, data.counts)
-    expected = DisagreementReliabilityDisplay.from_predictions(data.counts, members)
-    np.testing.assert_allclose(points(shown), points(expected))
+    how = {"kind": "disagreement"}
+    shown = ReliabilityDisplay.from_estimator(model, data.X, data.counts, **how)
+    expected = reliability_curve(data.counts, members, **how)
+    np.testing.assert_allclose(points(shown.result), points(expected))
 
 
 # ------------------------------------------------------------------------------------------ drawing
 
 
-@pytest.mark.parametrize("display", DISPLAYS)
-def test_artists_are_kept_and_drawn(display, data):
-    shown = display.from_predictions(data.counts, data.prediction, name="raw", confidence_level=0.8)
-    np.testing.assert_array_equal(shown.line_.get_xydata(), points(shown))
-    assert (
-        len(shown.errorbar_.lines[2][0].get_segments()) == np.isfinite(shown.interval[:, 0]).sum()
-    )
-    np.testing.assert_array_equal(shown.histogram_.get_data().values, shown.bin_counts)
+@pytest.mark.parametrize("kind", KINDS)
+def test_artists_are_kept_and_drawn(kind, data):
+    how = {"kind": kind, "confidence_level": 0.8}
+    shown = show(data.counts, data.prediction, name="raw", **how)
+    curve = shown.result
+    assert [getattr(curve, name) for name in how] == list(how.values())
+    np.testing.assert_array_equal(shown.line_.get_xydata(), points(curve))
+    bars = shown.errorbar_.lines[2][0].get_segments()
+    assert len(bars) == np.isfinite(curve.interval[:, 0]).sum()
+    np.testing.assert_array_equal(shown.histogram_.get_data().values, curve.bin_counts)
     assert shown.ax_.get_aspect() == 1
     assert "probability" in shown.ax_.get_xlabel()
     assert "probability" in shown.ax_.get_ylabel()
@@ -251,27 +252,26 @@ def test_artists_are_kept_and_drawn(display, data):
 
 
 def test_interval_ends_are_drawn_where_they_are(data):
-    shown = ReliabilityDisplay.from_predictions(data.counts, data.prediction)
+    shown = show(data.counts, data.prediction)
     ends = np.array([segment[:, 1] for segment in shown.errorbar_.lines[2][0].get_segments()])
-    np.testing.assert_allclose(ends, shown.interval[np.isfinite(shown.interval[:, 0])], atol=1e-12)
+    interval = shown.result.interval
+    np.testing.assert_allclose(ends, interval[np.isfinite(interval[:, 0])], atol=1e-12)
 
 
 def test_points_without_an_interval_are_open():
-    shown = ReliabilityDisplay.from_predictions(
-        [[1, 1], [2, 0], [0, 2]], [0.1, 0.12, 0.9], class_index=1
-    )
+    shown = show([[1, 1], [2, 0], [0, 2]], [0.1, 0.12, 0.9], kind=1)
     np.testing.assert_allclose(shown.open_points_.get_xydata()[-1], [0.9, 1.0])
     assert np.isfinite(shown.open_points_.get_xydata()).all(axis=1).sum() == 1
     assert shown.open_points_.get_markerfacecolor() == "white"
 
 
-@pytest.mark.parametrize("display", DISPLAYS)
-def test_two_displays_share_axes_diagonal_and_strip(display, data):
+@pytest.mark.parametrize("kind", KINDS)
+def test_two_displays_share_axes_diagonal_and_strip(kind, data):
     few, many = data.counts[:50], data.counts
-    first = display.from_predictions(few, data.prediction[:50], name="raw")
-    second = display.from_predictions(
-        many, softmax(np.log(data.prediction) / 2, axis=1), name="TS", ax=first.ax_
-    )
+    first = show(few, data.prediction[:50], kind=kind, name="raw")
+    limit = first.ax_.get_xlim()[1]
+    flat = softmax(np.log(data.prediction) / 2, axis=1)
+    second = show(many, flat, kind=kind, name="TS", ax=first.ax_)
     assert second.ax_ is first.ax_
     assert second.line_.get_marker() != first.line_.get_marker()
     assert second.open_points_.get_marker() == second.line_.get_marker()
@@ -284,26 +284,27 @@ def test_two_displays_share_axes_diagonal_and_strip(display, data):
         "raw",
         "TS",
     ]
-    assert second.histogram_ax_.get_ylim()[1] >= second.bin_counts.max()
-    limit = max(first.limit, second.limit)
-    assert limit < first.ax_.get_xlim()[1] < limit + 0.05
+    assert second.histogram_ax_.get_ylim()[1] >= second.result.bin_counts.max()
+    # the axes show both, whoever reaches farther
+    alone = ReliabilityDisplay(second.result).plot().ax_.get_xlim()[1]
+    assert first.ax_.get_xlim()[1] == pytest.approx(max(limit, alone))
     first.figure_.canvas.draw()
 
 
 def test_the_limit_of_disagreement_shows_everything_and_little_more():
     counts = np.array([[9, 1], [8, 2], [10, 0], [9, 1]] * 10)
-    shown = DisagreementReliabilityDisplay.from_predictions(
-        counts, np.tile([0.9, 0.1], (40, 1)), n_bins=10
-    )
-    assert shown.limit == pytest.approx(
-        1.05 * max(0.18, shown.interval[1, 1])
-    )  # one point, at φ̂ = .18
-    worse = DisagreementReliabilityDisplay.from_predictions([[1, 1]] * 4, [0.01] * 4)
-    assert worse.limit == 1.0
+    how = {"kind": "disagreement"}
+    shown = show(counts, np.tile([0.9, 0.1], (40, 1)), n_bins=10, **how)
+    # one point, at φ̂ = .18
+    limit = 1.05 * max(0.18, shown.result.interval[1, 1])
+    assert shown.reference_.get_ydata()[-1] == 1
+    assert limit < shown.ax_.get_xlim()[1] < 1.05 * limit
+    worse = show([[1, 1]] * 4, [0.01] * 4, **how)
+    assert 1 < worse.ax_.get_xlim()[1] < 1.05
 
 
 def test_styles_reach_their_artists(data):
-    shown = ReliabilityDisplay.from_predictions(
+    shown = show(
         data.counts,
         data.prediction,
         line_kwargs={"color": "red", "marker": "s"},
@@ -316,30 +317,56 @@ def test_styles_reach_their_artists(data):
     assert np.allclose(shown.errorbar_.lines[2][0].get_color(), [[0, 0.5, 0, 1]], atol=0.01)
     assert shown.histogram_.get_alpha() == 0.1
     with pytest.raises(TypeError, match="markers"):
-        ReliabilityDisplay.from_predictions(data.counts, data.prediction, markers="x")
+        show(data.counts, data.prediction, markers="x")
 
 
 def test_plot_draws_again_and_on_given_axes(data):
-    shown = ReliabilityDisplay.from_predictions(data.counts, data.prediction, name="raw")
+    shown = show(data.counts, data.prediction, name="raw")
     figure, axes = plt.subplots(1, 2, figsize=(9, 4))
     assert shown.plot(axes[1], name="again") is shown
     assert shown.ax_ is axes[1]
     assert shown.figure_ is figure
     assert not axes[0].lines
     assert shown.line_.get_label() == "again"
+    assert shown.name == "raw"
     figure.tight_layout()
     figure.canvas.draw()
 
 
 def test_a_display_can_be_made_from_numbers():
-    shown = ReliabilityDisplay(
-        [0.2, 0.8], [0.3, 0.6], [[0.2, 0.4], [np.nan, np.nan]], [7, 1], [0, 0.5, 1]
-    ).plot()
+    ends = np.array([[0.2, 0.4], [np.nan, np.nan]])
+    of_bins = {"mean_predicted": [0.2, 0.8], "mean_observed": [0.3, 0.6], "edges": [0, 0.5, 1]}
+    of_bins |= {"interval": ends, "bin_counts": [7, 1]}
+    curve = ReliabilityCurve(**{name: np.array(value) for name, value in of_bins.items()})
+    shown = ReliabilityDisplay(curve).plot()
     assert len(shown.errorbar_.lines[2][0].get_segments()) == 1
-    none = [[np.nan, np.nan]] * 2
-    DisagreementReliabilityDisplay(
-        [0.2, 0.8], [0.3, 0.6], none, [1, 1], [0, 0.5, 1]
-    ).plot().figure_.canvas.draw()
+    none = curve._replace(interval=np.full((2, 2), np.nan), kind="disagreement")
+    ReliabilityDisplay(none).plot().figure_.canvas.draw()
+
+
+@pytest.mark.parametrize("kind", [*KINDS, 1])
+def test_a_curve_is_drawn_from_its_pickle(kind, data):
+    curve = reliability_curve(data.counts, data.prediction, kind=kind, confidence_level=0.8)
+    first, again = (
+        ReliabilityDisplay(of).plot() for of in (curve, pickle.loads(pickle.dumps(curve)))
+    )
+    np.testing.assert_array_equal(again.line_.get_xydata(), first.line_.get_xydata())
+    bars = [shown.errorbar_.lines[2][0].get_segments() for shown in (first, again)]
+    np.testing.assert_array_equal(*bars)
+    assert again.ax_.get_xlabel() == first.ax_.get_xlabel()
+    assert again.legend_.get_title().get_text() == "bars: 80% intervals"
+
+
+def test_the_frame_has_a_row_for_each_bin(data):
+    curve = reliability_curve(data.counts, data.prediction, n_bins=5)
+    frame = curve.to_frame()
+    np.testing.assert_array_equal(frame.index, curve.edges[:-1])
+    np.testing.assert_array_equal(frame["to"], curve.edges[1:])
+    np.testing.assert_array_equal(frame[["mean_predicted", "mean_observed"]], points(curve))
+    np.testing.assert_array_equal(frame[["low", "high"]], curve.interval)
+    np.testing.assert_array_equal(frame["bin_counts"], curve.bin_counts)
+    assert len(repr(curve).splitlines()) == 1
+    assert len(str(curve).splitlines()) <= 20
 
 
 @pytest.mark.slow
@@ -351,14 +378,14 @@ def test_matplotlib_is_imported_when_something_is_plotted():
 def test_without_matplotlib_the_error_says_what_to_install(data, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
     with pytest.raises(ImportError, match=r"pip install 'sklearn-lhcal\[plot\]'"):
-        ReliabilityDisplay.from_predictions(data.counts, data.prediction)
+        show(data.counts, data.prediction)
     monkeypatch.undo()
 
 
 # ------------------------------------------------------------------------------------------- errors
 
 
-@pytest.mark.parametrize("display", DISPLAYS)
+@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -375,46 +402,45 @@ def test_without_matplotlib_the_error_says_what_to_install(data, monkeypatch):
         ({"prediction": [[np.nan, 0.6], [0.5, 0.5]]}, "NaN"),
     ],
 )
-def test_bad_arguments_are_refused_before_anything_is_drawn(display, arguments, message):
+def test_bad_arguments_are_refused_before_anything_is_drawn(kind, arguments, message):
     arguments = {"y": [[1, 1], [2, 0]], "prediction": [[0.5, 0.5], [0.2, 0.8]]} | arguments
     with pytest.raises(ValueError, match=message):
-        display.from_predictions(**arguments)
+        show(**arguments, kind=kind)
     assert not plt.get_fignums()
 
 
-@pytest.mark.parametrize("class_index", [2, -1, "cat", 0.5])
-def test_unknown_classes_are_refused(class_index):
-    with pytest.raises(ValueError, match="class_index"):
-        ReliabilityDisplay.from_predictions([[1, 1]], [[0.5, 0.5]], class_index=class_index)
+@pytest.mark.parametrize("kind", [2, -1, "cat", 0.5])
+def test_unknown_classes_are_refused(kind):
+    with pytest.raises(ValueError, match=f"{kind}.* is (no column number|not among the classes)"):
+        show([[1, 1]], [[0.5, 0.5]], kind=kind)
 
 
 def test_wrong_number_of_class_names_is_refused():
     with pytest.raises(ValueError, match=r"2 different names"):
-        ReliabilityDisplay.from_predictions([[1, 1]], [[0.5, 0.5]], class_index=0, classes=["cat"])
+        show([[1, 1]], [[0.5, 0.5]], kind=0, classes=["cat"])
 
 
 def test_single_labels_show_no_disagreement():
-    with pytest.raises(ValueError, match="use ReliabilityDisplay"):
-        DisagreementReliabilityDisplay.from_predictions([0, 1], [[0.5, 0.5], [0.2, 0.8]])
+    how = {"kind": "disagreement"}
+    with pytest.raises(ValueError, match="another kind for single labels"):
+        show([0, 1], [[0.5, 0.5], [0.2, 0.8]], **how)
     with pytest.raises(ValueError, match="two raters"):
-        DisagreementReliabilityDisplay.from_predictions(
-            [[1, 1], [1, 0]], [0.5, 0.2], sample_weight=[0, 1]
-        )
+        show([[1, 1], [1, 0]], [0.5, 0.2], sample_weight=[0, 1], **how)
 
 
-@pytest.mark.parametrize("display", DISPLAYS)
-def test_an_estimator_without_probabilities_is_refused(display, data):
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_estimator_without_probabilities_is_refused(kind, data):
     model = RidgeClassifier().fit(data.X, data.counts.argmax(axis=1))
     with pytest.raises(ValueError, match="predicts no probabilities"):
-        display.from_estimator(model, data.X, data.counts)
+        ReliabilityDisplay.from_estimator(model, data.X, data.counts, kind=kind)
 
 
-@pytest.mark.parametrize("display", DISPLAYS)
-def test_callers_arrays_are_left_alone(display, data):
+@pytest.mark.parametrize("kind", KINDS)
+def test_callers_arrays_are_left_alone(kind, data):
     counts, z, w = data.counts.copy(), data.prediction.copy(), np.arange(300.0)
     for a in (counts, z, w):
         a.flags.writeable = False
-    display.from_predictions(counts, z, sample_weight=w)
+    show(counts, z, sample_weight=w, kind=kind)
     assert np.array_equal(counts, data.counts)
 
 
@@ -427,56 +453,52 @@ def test_cumulative_reliability_is_that_of_at_most_each_class(data):
     shown = []
     for j in range(2):
         two = np.column_stack([at_most[:, -1] - at_most[:, j], at_most[:, j]])
-        expected = ReliabilityDisplay.from_predictions(two, F[:, j], class_index=1)
-        found = ReliabilityDisplay.from_predictions(
-            data.counts, data.prediction, class_index=j, distance="ordinal"
-        )
-        np.testing.assert_allclose(points(found), points(expected), rtol=1e-9)
-        np.testing.assert_allclose(found.interval, expected.interval, rtol=1e-9)
+        expected = reliability_curve(two, F[:, j], kind=1)
+        found = show(data.counts, data.prediction, kind=j, distance="linear")
+        np.testing.assert_allclose(points(found.result), points(expected), rtol=1e-9)
+        np.testing.assert_allclose(found.result.interval, expected.interval, rtol=1e-9)
         assert found.ax_.get_xlabel() == f"Predicted probability of at most class {j}"
-        shown.append(found)
-    pooled = ReliabilityDisplay.from_predictions(data.counts, data.prediction, distance="ordinal")
-    np.testing.assert_array_equal(pooled.bin_counts, sum(one.bin_counts for one in shown))
+        shown.append(found.result)
+    pooled = show(data.counts, data.prediction, distance="linear")
+    np.testing.assert_array_equal(pooled.result.bin_counts, sum(one.bin_counts for one in shown))
     assert "at most each class" in pooled.ax_.get_xlabel()
 
 
 def test_cumulative_reliability_needs_an_order_and_a_class_before_the_last(data):
-    show = ReliabilityDisplay.from_predictions
     with pytest.raises(ValueError, match="last class"):
-        show(data.counts, data.prediction, class_index=2, distance="ordinal")
+        show(data.counts, data.prediction, kind=2, distance="linear")
     text = pd.DataFrame(data.counts, columns=["bad", "fair", "good"])
     with pytest.raises(ValueError, match="needs an order of the classes"):
-        show(text, data.prediction, distance="ordinal")
-    with pytest.raises(ValueError, match="distance must be"):
-        show(data.counts, data.prediction, distance="interval")
-    with pytest.raises(ValueError, match="'ordinal' or None"):
-        reliability_curve(data.counts, data.prediction, distance="interval")
+        show(text, data.prediction, distance="linear")
+    with pytest.raises(ValueError, match="'linear' or None"):
+        show(data.counts, data.prediction, distance="quadratic")
 
 
-@pytest.mark.parametrize("distance", ["ordinal", "interval"])
+@pytest.mark.parametrize("distance", ["linear", "quadratic"])
 def test_disagreement_is_in_the_unit_of_its_distance(data, distance):
     """The mean over pairs of labels, and that of two draws of the prediction."""
     place = np.arange(3)
-    squares = np.abs(np.subtract.outer(place, place)) ** (1 if distance == "ordinal" else 2)
+    squares = np.abs(np.subtract.outer(place, place)) ** (1 if distance == "linear" else 2)
     d = Dirichlet.from_mean(data.prediction, data.total)
-    show = DisagreementReliabilityDisplay.from_predictions
-    display = show(data.counts, d, distance=distance, n_bins=[0.0, squares.max()])
+    how = {"kind": "disagreement", "distance": distance, "n_bins": [0.0, squares.max()]}
+    display = show(data.counts, d, **how)
+    curve = display.result
     y, n = data.counts, data.counts.sum(axis=1)
     observed = np.einsum("nk,kl,nl->n", y, squares, y) / (n * (n - 1))
     predicted = np.einsum("nk,kl,nl->n", data.prediction, squares, data.prediction)
     predicted *= data.total / (data.total + 1)
-    np.testing.assert_allclose(points(display), [[predicted.mean(), observed.mean()]])
-    assert display.edges[-1] == squares.max()
-    unit = "steps" if distance == "ordinal" else "squared distance"
+    np.testing.assert_allclose(points(curve), [[predicted.mean(), observed.mean()]])
+    assert curve.edges[-1] == squares.max()
+    unit = "steps" if distance == "linear" else "squared distance"
     assert unit in display.ax_.get_ylabel()
     # the line of perfect calibration reaches as far as the points
-    assert display.reference_.get_xdata()[-1] >= display.limit
+    assert display.reference_.get_xdata()[-1] >= np.max([points(curve)[:, 1], curve.interval[:, 1]])
 
 
 def test_a_distance_that_takes_classes_alike_changes_the_unit_alone(data):
-    show = DisagreementReliabilityDisplay.from_predictions
-    plain = show(data.counts, data.prediction, n_bins=6)
-    twice = show(data.counts, data.prediction, n_bins=6, distance=2 * (1 - np.eye(3)))
+    curve = partial(reliability_curve, kind="disagreement", n_bins=6)
+    plain = curve(data.counts, data.prediction)
+    twice = curve(data.counts, data.prediction, distance=2 * (1 - np.eye(3)))
     np.testing.assert_allclose(points(twice), 2 * points(plain), rtol=1e-9)
     np.testing.assert_allclose(twice.interval, 2 * plain.interval, rtol=1e-9)
     np.testing.assert_array_equal(twice.bin_counts, plain.bin_counts)

@@ -1,5 +1,7 @@
 """A figure of subgroups: what it draws is what the audit says."""
 
+import pickle
+
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
@@ -26,25 +28,28 @@ def closed():
 def test_it_draws_the_audit():
     audit = subgroup_audit(COUNTS, DATA.proba, {"site": SITE}, n_draws=50)
     display = SubgroupDisplay.from_predictions(COUNTS, DATA.proba, {"site": SITE}, n_draws=50)
-    frame = audit.frame.xs(audit.worst[1], level="class")
-    assert display.class_name == audit.worst[1]
-    assert display.p_value == audit.p_value
-    assert_allclose(display.estimate, frame.estimate)
-    assert_allclose(display.interval, frame[["low", "high"]])
+    frame = audit.to_frame().xs(audit.worst[1], level="class")
+    assert display.result.p_value == audit.p_value
+    assert_allclose(display.result.to_frame()[["low", "high"]], audit.to_frame()[["low", "high"]])
     drawn = np.concatenate([display.calibrated_[0].get_xdata(), display.wrong_[0].get_xdata()])
     assert_allclose(np.sort(drawn), np.sort(frame.estimate))
+    bars = np.concatenate(
+        [dots[2][0].get_segments() for dots in (display.calibrated_, display.wrong_)]
+    )
+    assert_allclose(np.sort(bars[:, :, 0], axis=0), np.sort(frame[["low", "high"]], axis=0))
     # the west stands on the third line
     assert_allclose(display.wrong_[0].get_ydata(), [2])
     labels = [label.get_text() for label in display.ax_.get_yticklabels()]
     assert labels == ["site=north (100)", "site=south (100)", "site=west (100)"]
-    assert "p = " in display.ax_.get_title()
+    assert f"class {audit.worst[1]}; " in display.ax_.get_title()
+    assert f"p = {audit.p_value:.2g}" in display.ax_.get_title()
 
 
 def test_the_class_is_chosen():
     display = SubgroupDisplay.from_predictions(
         COUNTS, DATA.proba, {"site": SITE}, class_name=1, n_draws=20, min_rows=50
     )
-    assert display.class_name == 1
+    assert "class 1;" in display.ax_.get_title()
     with pytest.raises(ValueError, match="class_name=7"):
         SubgroupDisplay.from_predictions(COUNTS, DATA.proba, {"site": SITE}, class_name=7)
 
@@ -54,15 +59,19 @@ def test_an_estimator_and_its_predictions_are_alike():
     of_model = SubgroupDisplay.from_estimator(model, DATA.X, COUNTS, {"site": SITE}, n_draws=20)
     proba = model.predict_proba(DATA.X)
     of_proba = SubgroupDisplay.from_predictions(COUNTS, proba, {"site": SITE}, n_draws=20)
-    assert_allclose(of_model.interval, of_proba.interval)
+    found, expected = (display.result.columns for display in (of_model, of_proba))
+    for end in ("low", "high"):
+        assert_allclose(found[end], expected[end])
 
 
-def test_it_is_drawn_from_numbers_alone():
+def test_it_is_drawn_from_a_pickle():
     ax = plt.figure().add_subplot()
-    display = SubgroupDisplay(
-        ["a", "b"], [0.1, -0.2], [[0.05, 0.15], [-0.5, 0.1]], [9, 8], "ill", 0.2
-    )
-    assert display.plot(ax, dot_kwargs={"markersize": 3}) is display
+    audit = subgroup_audit(COUNTS, DATA.proba, {"site": SITE}, n_draws=20, confidence_level=0.8)
+    display = SubgroupDisplay(pickle.loads(pickle.dumps(audit)))
+    assert display.plot(ax, class_name=0, dot_kwargs={"markersize": 3}) is display
     assert display.ax_ is ax
     assert display.wrong_[0].get_markersize() == 3
-    assert "class ill" in ax.get_title()
+    assert "class 0" in ax.get_title()
+    assert "80% limits" in ax.get_xlabel()
+    expected = SubgroupDisplay(audit).plot(class_name=0)
+    assert_allclose(display.wrong_[0].get_xydata(), expected.wrong_[0].get_xydata())

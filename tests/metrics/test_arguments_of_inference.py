@@ -12,6 +12,7 @@ from sklearn_lhcal.metrics import (
     confidence_interval,
     cost_curve,
     decision_curve,
+    decision_risks,
     evaluate_methods,
     expected_accuracy,
     gain_curve,
@@ -59,7 +60,7 @@ DOORS = {
         ("margin", "confidence_level", "n_blocks"),
     ),
     "RaterDisplay": (
-        lambda **how: RaterDisplay.from_predictions(Y, Z, **how),
+        lambda margin=0.1, **how: RaterDisplay.from_predictions(Y, Z, margin=margin, **how),
         ("margin", "confidence_level", "n_blocks"),
     ),
     "rater_table": (lambda **how: rater_table(Y, **how), ("confidence_level", "n_blocks")),
@@ -84,6 +85,10 @@ DOORS = {
     ),
     "reliability_curve": (lambda **how: reliability_curve(Y, Z, **how), ("confidence_level",)),
     "decision_curve": (lambda **how: decision_curve(Y, Z, **how), ("confidence_level",)),
+    "decision_risks": (
+        lambda **how: decision_risks([Y, Y], [{"z": Z}] * 2, C, **how),
+        ("confidence_level", "test_fraction"),
+    ),
     "cost_curve": (lambda **how: cost_curve(Y, Z, **how), ("confidence_level",)),
     "gain_curve": (lambda **how: gain_curve(*GAIN, **how), ("confidence_level",)),
     "referral_curve": (

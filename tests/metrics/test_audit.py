@@ -1,5 +1,7 @@
 """The audit of subgroups: its statistic, its limits, and the two complaints."""
 
+import pickle
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
@@ -22,15 +24,14 @@ ONE = np.random.default_rng(0).multinomial(1, DATA.proba)
 
 
 class Arrays:
-    """The columns of the frame of an audit, (G, K); its p-value and worst cell."""
+    """The columns of an audit, (G, K); its p-value and worst cell."""
 
     def __init__(self, found):
-        names = found.frame.index.unique(0)
-        for name in found.frame.columns:
-            setattr(self, name, found.frame[name].to_numpy().reshape(len(names), -1))
-        self.n = self.n[:, 0]
-        self.subgroups = names.tolist()
-        self.p_value, self.worst, self.frame = found.p_value, found.worst, found.frame
+        for name, column in found.columns.items():
+            setattr(self, name, column)
+        self.n = found.columns["n"][:, 0]
+        self.subgroups = found.subgroups
+        self.p_value, self.worst, self.frame = found.p_value, found.worst, found.to_frame()
 
     def interval(self, loss):
         return np.stack([getattr(self, loss + end)[:, 0] for end in ("", "_low", "_high")], axis=1)
@@ -219,13 +220,22 @@ def test_labels_with_probability_0_are_found():
 def test_the_frame_and_the_text():
     y, z, site = two_complaints()
     found = subgroup_audit(y, z, {"site": site}, n_draws=50)
-    frame = found.frame
+    frame = found.to_frame()
     assert frame.shape == (9, 13)
     assert frame.loc[found.worst, "estimate"] == frame.estimate.abs().max()
     assert frame.loc[found.worst, "low"] > 0
-    lines = repr(found).splitlines()
+    for name, column in found.columns.items():
+        shown = frame[name].to_numpy().reshape(3, 3)
+        assert (shown == np.broadcast_to(column, (3, 3))).all()
+    assert frame.index.tolist() == [(g, k) for g in found.subgroups for k in found.classes]
+    lines = str(found).splitlines()
     assert len(lines) <= 20
     assert "site=c" in lines[3]
+    assert len(repr(found).splitlines()) == 1
+    again = pickle.loads(pickle.dumps(found))
+    assert str(again) == str(found)
+    assert again.to_frame().equals(frame)
+    assert again.confidence_level == 0.95
 
 
 @pytest.mark.parametrize("min_rows", [1, 0, "many"])

@@ -51,8 +51,8 @@ STEPS = np.abs(np.subtract.outer(np.arange(K), np.arange(K))).astype(float)
 # of points in the plane
 PLACES = np.array([[0.0, 0.0], [1.0, 0.5], [1.0, -2.0], [3.0, 0.2]])
 TABLE = ((PLACES[:, None] - PLACES) ** 2).sum(axis=-1)
-SQUARES = {"ordinal": STEPS, "interval": STEPS**2, "table": TABLE}
-DISTANCES = {"ordinal": "ordinal", "interval": "interval", "table": TABLE}
+SQUARES = {"linear": STEPS, "quadratic": STEPS**2, "table": TABLE}
+DISTANCES = {"linear": "linear", "quadratic": "quadratic", "table": TABLE}
 # sums of a few hundred terms of about 1, in another order
 CLOSE = {"rtol": 1e-11, "atol": 1e-12}
 
@@ -92,7 +92,7 @@ def test_the_ranked_probability_score_is_of_cumulative_probabilities():
     assert_allclose(ranked_probability_score(counts, z), np.mean(rows), **CLOSE)
     weighted = ranked_probability_score(counts, z, sample_weight=w)
     assert_allclose(weighted, np.average(rows, weights=w), **CLOSE)
-    assert weighted == expected_squared_loss(counts, z, sample_weight=w, distance="ordinal")
+    assert weighted == expected_squared_loss(counts, z, sample_weight=w, distance="linear")
 
 
 def test_the_ranked_probability_score_is_that_of_scoringrules():
@@ -165,12 +165,12 @@ def test_the_parts_add_up(distance):
 def test_a_table_of_steps_is_the_order_but_for_bins():
     counts, z, _ = case(K=K, least=2)
     for metric in (expected_squared_loss, epistemic_loss, irreducible_loss):
-        ordinal = metric(counts, z, distance="ordinal")
+        ordinal = metric(counts, z, distance="linear")
         assert_allclose(metric(counts, z, distance=STEPS), ordinal, **CLOSE)
     for metric in (disagreement_squared_loss, disagreement_calibration_error):
-        ordinal = metric(counts, z, distance="ordinal")
+        ordinal = metric(counts, z, distance="linear")
         assert_allclose(metric(counts, z, distance=STEPS), ordinal, **CLOSE)
-    both = [calibration_loss(counts, z, distance=d, n_bins=3) for d in ("ordinal", STEPS)]
+    both = [calibration_loss(counts, z, distance=d, n_bins=3) for d in ("linear", STEPS)]
     assert abs(both[0] - both[1]) > 1e-6
 
 
@@ -218,7 +218,7 @@ def test_kernel_errors_at_a_distance():
         assert_allclose(found, np.mean(rows), **CLOSE)
     for wrong in ({"kind": "marginal"}, {"p": 1, "bias_correction": None}):
         with pytest.raises(ValueError, match="canonical"):
-            kernel_calibration_error(counts, z, bandwidth=0.2, distance="ordinal", **wrong)
+            kernel_calibration_error(counts, z, bandwidth=0.2, distance="linear", **wrong)
 
 
 @pytest.mark.parametrize("n", [2, 3])
@@ -289,12 +289,12 @@ def test_a_judge_who_errs_by_far_is_found_by_a_distance():
     judge = np.where(wrong[:, 5], far, truth[:, 0])
     y = Annotations.from_matrix(said[:, :5], classes=list(range(K)))
     alike = rater_comparison(y, judge, margin=0.1, random_state=0)
-    apart = rater_comparison(y, judge, margin=0.1, distance="interval", random_state=0)
+    apart = rater_comparison(y, judge, margin=0.1, distance="quadratic", random_state=0)
     # .51 of pairs differ, of readers .42; but squared they are six times as far apart
     assert abs(alike.difference.estimate) < 0.2
     assert apart.difference.low > 0.5
     # a margin is in the unit of the distance; of probabilities it is below 1
-    wide = rater_comparison(y, judge, margin=4.5, distance="interval", random_state=0)
+    wide = rater_comparison(y, judge, margin=4.5, distance="quadratic", random_state=0)
     assert wide.non_inferior
     with pytest.raises(ValueError, match="margin must be below 1"):
         rater_comparison(y, judge, margin=4.5)
@@ -306,7 +306,7 @@ def test_guessing_grades_is_found_where_steps_count():
     said = np.clip(truth + rng.integers(-1, 2, (200, 6)), 0, K - 1)
     said[:, 0] = rng.permutation(said[:, 0])
     y = Annotations.from_matrix(said, classes=list(range(K)))
-    p = rater_table(y, distance="ordinal", random_state=0).p_values
+    p = rater_table(y, distance="linear", random_state=0).p_values
     assert p["agreement with the others"] < 1e-3
 
 
@@ -323,16 +323,16 @@ def test_krippendorffs_alpha_is_that_of_the_package(name):
     theirs = krippendorff.alpha(
         value_counts=counts, value_domain=np.arange(K), level_of_measurement=metric
     )
-    found = krippendorff_alpha(counts, distance=DISTANCES[name])
+    found = krippendorff_alpha(counts, weights=1 - d2 / d2.max())
     assert_allclose(found, theirs, rtol=1e-12)
-    with pytest.raises(ValueError, match="not both"):
-        krippendorff_alpha(counts, weights="linear", distance=DISTANCES[name])
+    if name != "table":
+        assert_allclose(krippendorff_alpha(counts, weights=name), theirs, rtol=1e-12)
 
 
 def test_two_ordered_classes_have_half_of_the_probability_score():
     counts, z, _ = case(K=2, least=2)
     for metric in (expected_squared_loss, epistemic_loss, calibration_loss, dispersion_loss):
-        assert_allclose(metric(counts, z, distance="ordinal"), metric(counts, z) / 2, **CLOSE)
+        assert_allclose(metric(counts, z, distance="linear"), metric(counts, z) / 2, **CLOSE)
 
 
 def test_the_order_may_be_turned_round(distance):
@@ -422,11 +422,11 @@ def test_an_order_comes_from_numbers_lists_and_categoricals():
     assert_allclose(ranked_probability_score(y, dist), one, **CLOSE)
     # 4 is three steps from 1, though nobody can give 3
     y, p = (pd.DataFrame([row], columns=[1, 2, 4]) for row in ([0, 0, 1], [1.0, 0, 0]))
-    assert expected_squared_loss(y, p, distance="interval") == 9.0
+    assert expected_squared_loss(y, p, distance="quadratic") == 9.0
     assert ranked_probability_score(y, p) == 2.0
 
 
-@pytest.mark.parametrize("distance", ["ordinal", "interval"])
+@pytest.mark.parametrize("distance", ["linear", "quadratic"])
 def test_text_has_no_order(distance):
     y = pd.DataFrame([[1, 0, 2]], columns=["a", "b", "c"])
     p = pd.DataFrame([[0.2, 0.3, 0.5]], columns=["a", "b", "c"])
@@ -439,9 +439,9 @@ def test_text_has_no_order(distance):
 @pytest.mark.parametrize(
     ("distance", "message"),
     [
-        ("steps", "must be None, 'ordinal'"),
-        ([1.0, 2.0], "must be None, 'ordinal'"),
-        (3, "must be None, 'ordinal'"),
+        ("steps", "must be None, 'linear'"),
+        ([1.0, 2.0], "must be None, 'linear'"),
+        (3, "must be None, 'linear'"),
         (np.ones((2, 3)), r"shape \(3, 3\)"),
         (np.ones((3, 3)), "symmetric"),
         ([[0, 1, 2], [2, 0, 1], [2, 1, 0]], "symmetric"),
@@ -460,9 +460,9 @@ def test_a_distance_that_is_none_is_refused(distance, message):
 
 def test_other_exponents_have_no_distance():
     with pytest.raises(ValueError, match="p=2"):
-        calibration_loss([[1, 1]], [[0.5, 0.5]], p=1, bias_correction=None, distance="ordinal")
+        calibration_loss([[1, 1]], [[0.5, 0.5]], p=1, bias_correction=None, distance="linear")
     with pytest.raises(ValueError, match="not both"):
-        PointMass([[0.5, 0.5]]).disagreement(1 - np.eye(2), distance="ordinal")
+        PointMass([[0.5, 0.5]]).disagreement(1 - np.eye(2), distance="linear")
 
 
 def test_searches_by_rank():

@@ -87,12 +87,18 @@ def test_over_raters_common_findings_share_one_quantile():
 
 def test_the_table():
     y, p = study()
-    frame = per_finding(expected_accuracy, y, p, random_state=0).frame
-    assert list(frame.columns) == ["finding", *ENDS, "n"]
-    assert frame["finding"].tolist() == NAMES
+    found = per_finding(expected_accuracy, y, p, random_state=0)
+    frame = found.to_frame()
+    assert list(frame.columns) == [*ENDS, "n"]
+    assert frame.index.name == "finding"
+    assert frame.index.tolist() == NAMES
+    for name in frame:
+        np.testing.assert_array_equal(frame[name], getattr(found, name))
     assert frame["n"].dtype == np.int64
     assert (frame["simultaneous_low"] <= frame["low"]).all()
     assert (frame["high"] <= frame["simultaneous_high"]).all()
+    assert len(repr(found).splitlines()) == 1
+    assert len(str(found).splitlines()) <= 20
 
 
 # --- together ---

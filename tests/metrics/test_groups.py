@@ -286,12 +286,12 @@ def test_isolated_groups_do_not_cancel():
 
 
 def test_blocks_do_not_show(monkeypatch):
-    from sklearn_lhcal._utils.kernels import sums
+    from sklearn_lhcal._utils.kernels import smoothing
 
     counts, z, w, groups = case(200)
     values = []
     for block in (2**30, 200 * 37, 1):
-        monkeypatch.setattr(sums, "BLOCK", block)
+        monkeypatch.setattr(smoothing, "BLOCK", block)
         options = {"bandwidth": 0.05, "sample_weight": w, "groups": groups}
         values.append(
             kernel_calibration_error(counts, z, bias_correction="second_order", **options)

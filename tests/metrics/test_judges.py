@@ -1,5 +1,7 @@
 """Several judges beside people: each by itself, in pairs, and whether they err together."""
 
+import pickle
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -59,10 +61,17 @@ def test_each_judge_is_compared_as_by_himself(data, how):
         alone = compared(y, said, **how)
         numbers, expected = (np.hstack(one[:10]) for one in (table.comparisons[name], alone))
         assert_allclose(numbers, expected, rtol=1e-10, atol=1e-12)
-    assert list(table.pairs.index) == [("one", "other"), ("one", "proba"), ("other", "proba")]
-    row = table.frame.loc["one"]
+    pairs = table.to_frame(by="pair")
+    assert list(pairs.index) == [("one", "other"), ("one", "proba"), ("other", "proba")]
+    for name, found in (("difference", table.differences), ("correlation", table.correlations)):
+        expected = [interval[:3] for interval in found.values()]
+        assert_allclose(pairs[[name, f"{name}_low", f"{name}_high"]], expected)
+    row = table.to_frame().loc["one"]
     assert row["difference_low"] == table.comparisons["one"].difference.low
     assert row["worth"] == table.comparisons["one"].worth
+    assert table.confidence_level == table.comparisons["one"].confidence_level == 0.95
+    again = pickle.loads(pickle.dumps(table))
+    assert again.to_frame().equals(table.to_frame())
 
 
 def test_differences_are_those_of_accuracies(data):
@@ -89,7 +98,7 @@ def test_differences_are_those_of_accuracies(data):
     )
 
 
-@pytest.mark.parametrize("distance", [None, "ordinal", "interval"])
+@pytest.mark.parametrize("distance", [None, "linear", "quadratic"])
 def test_correlation_follows_from_the_loss_of_the_mean_judge(rng, distance):
     """EL of the mean of two is a quarter of both EL and twice their covariance."""
     said, *_ = study(rng)

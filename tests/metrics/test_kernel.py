@@ -24,7 +24,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.model_selection import GridSearchCV
 
 from sklearn_lhcal import metrics
-from sklearn_lhcal._utils.kernels import sums as _sums
+from sklearn_lhcal._utils.kernels import smoothing as _sums
 from sklearn_lhcal.distributions import Dirichlet as DirichletDistribution
 from sklearn_lhcal.label_histogram import KnownProbabilities
 from sklearn_lhcal.metrics import confidence_interval, get_scorer

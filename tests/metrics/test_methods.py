@@ -1,5 +1,6 @@
 """Tables of methods and metrics: each cell is an interval, whoever asks for it."""
 
+import pickle
 import sys
 from functools import partial
 
@@ -118,11 +119,29 @@ def test_it_prints_a_line_a_cell():
     assert numbers == pytest.approx(found[:3], rel=6e-3)
 
 
+def test_it_prints_20_lines_at_most():
+    many = {f"method {i}": DATA.prediction for i in range(15)}
+    table = evaluate_methods(many, Y, metrics=[label_log_loss, epistemic_loss])
+    lines = str(table).splitlines()
+    assert len(lines) == 19
+    assert lines[-1] == "... and 12 more"
+
+
+@pytest.mark.parametrize("reference", [None, "raw"])
+def test_it_says_how_it_was_made(reference):
+    how = {"reference": reference, "metrics": [label_log_loss]}
+    table = evaluate_methods(METHODS, Y, confidence_level=0.8, **how)
+    assert (table.reference, table.confidence_level) == (reference, 0.8)
+    assert pickle.loads(pickle.dumps(table)) == table
+    assert evaluate_methods(METHODS, Y, **how).confidence_level == 0.95
+
+
 def test_without_pandas_the_error_names_the_extra(monkeypatch):
     table = evaluate_methods({"raw": DATA.prediction}, Y, metrics=[label_log_loss])
     monkeypatch.setitem(sys.modules, "pandas", None)
     with pytest.raises(ImportError, match=r"sklearn-lhcal\[report\]"):
         table.to_frame()
+    assert "label_log_loss" in str(table)
 
 
 Z = DATA.prediction

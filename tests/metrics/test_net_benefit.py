@@ -15,12 +15,14 @@ from sklearn_lhcal.label_histogram import KnownProbabilities
 from sklearn_lhcal.metrics import (
     bayes_decision,
     confidence_interval,
+    decision_curve,
     decision_risk,
     net_benefit,
     paired_difference,
 )
 
-show = DecisionCurveDisplay.from_predictions
+show = decision_curve
+draw = DecisionCurveDisplay.from_predictions
 COUNTS = np.array([[3, 1, 0], [0, 2, 2], [1, 0, 4], [2, 2, 0], [0, 0, 1], [1, 1, 1]])
 T = [0.0, 0.05, 0.2, 0.35, 0.5, 0.8]
 
@@ -44,9 +46,9 @@ def test_it_is_that_of_dcurves():
     treat_all = [0.263158, 0.125, -0.076923, -0.4, -2.5]
     assert_allclose([net_benefit(y, p, t) for t in T[1:]], model, atol=5e-7)
     assert_allclose([net_benefit(y, np.ones(30), t) for t in T[1:]], treat_all, atol=5e-7)
-    display = show(y, p, thresholds=T[1:])
-    assert_allclose(display.net_benefit, [model], atol=5e-7)
-    assert_allclose(display.treat_all, treat_all, atol=5e-7)
+    curve = show(y, p, thresholds=T[1:])
+    assert_allclose(curve.net_benefit, [model], atol=5e-7)
+    assert_allclose(curve.treat_all, treat_all, atol=5e-7)
 
 
 @pytest.mark.parametrize("t", T)
@@ -106,10 +108,10 @@ def test_classes_meet_by_name(data):
         d = Dirichlet.from_mean(z[order], 3.0)
         assert net_benefit(y, d, 0.3, class_index="bee") == pytest.approx(expected)
     models = {"a": z, "b": z[names[::-1]]}
-    display = show(y, models, thresholds=[0.3], class_index="bee", reference="a")
-    assert_allclose(display.net_benefit, expected)
-    assert_allclose(display.difference, 0, atol=1e-14)
-    assert display.class_name == "bee"
+    curve = show(y, models, thresholds=[0.3], class_index="bee", reference="a")
+    assert_allclose(curve.net_benefit, expected)
+    assert_allclose(curve.difference, 0, atol=1e-14)
+    assert curve.class_name == "bee"
 
 
 @pytest.mark.parametrize("t", [-0.1, 1.0, np.nan])
@@ -126,7 +128,7 @@ def test_the_class_must_be_known():
         net_benefit(COUNTS, z, 0.5)
     with pytest.raises(ValueError, match="one of the 3 classes"):
         show(COUNTS, z)
-    with pytest.raises(ValueError, match="class_index=3"):
+    with pytest.raises(ValueError, match="Class 3 is no column"):
         show(COUNTS, z, class_index=3)
 
 
@@ -137,14 +139,14 @@ def test_bands_are_students_intervals_of_the_mean(data):
     """One row, one number: sd(a)/√n; paired with acting on all, and with another model."""
     y, z = data.counts, data.prediction
     models = {"model": z, "true": data.proba}
-    display = show(y, models, class_index=0, thresholds=[0.2, 0.6])
+    curve = show(y, models, class_index=0, thresholds=[0.2, 0.6])
     mu = y[:, 0] / y.sum(axis=1)
-    for j, t in enumerate(display.thresholds):
+    for j, t in enumerate(curve.thresholds):
         gain = mu - (1 - mu) * t / (1 - t)
         a = [np.where(p[:, 0] >= t, gain, 0) for p in models.values()]
         for i, values in enumerate(a):
-            assert_allclose(display.interval[i, j], _student(values), rtol=1e-10)
-            assert_allclose(display.difference_interval[i, j], _student(values - gain), rtol=1e-10)
+            assert_allclose(curve.interval[i, j], _student(values), rtol=1e-10)
+            assert_allclose(curve.difference_interval[i, j], _student(values - gain), rtol=1e-10)
         paired = show(y, models, class_index=0, thresholds=[t], reference="true")
         assert_allclose(paired.difference_interval[0, 0], _student(a[0] - a[1]), rtol=1e-10)
         assert_allclose(paired.difference_interval[1, 0], 0, atol=1e-14)
@@ -160,11 +162,11 @@ def test_they_agree_with_the_jackknife(data):
     """Blocks of rows deviate from rows by their own noise: a standard error of 50 blocks is known
     to 1/√98, a tenth."""
     y, z = data.counts, data.prediction
-    display = show(y, {"z": z, "q": data.proba}, class_index=0, thresholds=[0.3], reference="q")
+    curve = show(y, {"z": z, "q": data.proba}, class_index=0, thresholds=[0.3], reference="q")
     how = {"threshold": 0.3, "class_index": 0, "random_state": 0}
     one = confidence_interval(net_benefit, y, z, **how)
     two = paired_difference(net_benefit, y, z, data.proba, **how)
-    for found, interval in ((one, display.interval), (two, display.difference_interval)):
+    for found, interval in ((one, curve.interval), (two, curve.difference_interval)):
         assert np.ptp(interval[0, 0]) == pytest.approx(found.high - found.low, rel=0.5)
         assert interval[0, 0].mean() == pytest.approx(found.estimate, abs=1e-12)
 
@@ -180,9 +182,8 @@ def test_groups_are_the_units(data):
 
 
 @pytest.mark.slow
-def test_intervals_cover(monkeypatch):
+def test_intervals_cover():
     """Votes and rows anew: 600 draws of 300 rows at .95 have a standard error of .009."""
-    monkeypatch.setattr(DecisionCurveDisplay, "plot", lambda self, ax: self)
     truth = make_label_histograms(300_000, 2, 1, overconfidence=2.0, random_state=0)
     t = [0.1, 0.3, 0.6]
     expected = show(KnownProbabilities(truth.proba), truth.prediction, thresholds=t)
@@ -191,9 +192,9 @@ def test_intervals_cover(monkeypatch):
     for _ in range(600):
         rows = rng.integers(0, 300_000, size=300)
         n = rng.integers(1, 4, size=300)
-        display = show(rng.multinomial(n, truth.proba[rows]), truth.prediction[rows], thresholds=t)
+        curve = show(rng.multinomial(n, truth.proba[rows]), truth.prediction[rows], thresholds=t)
         for name in ("net_benefit", "difference"):
-            ends = getattr(display, f"{'' if name == 'net_benefit' else 'difference_'}interval")[0]
+            ends = getattr(curve, f"{'' if name == 'net_benefit' else 'difference_'}interval")[0]
             value = getattr(expected, name)[0]
             covered.append((ends[:, 0] <= value) & (value <= ends[:, 1]))
     assert np.abs(np.mean(covered, axis=0) - 0.95).max() < 0.03
@@ -204,15 +205,15 @@ def test_intervals_cover(monkeypatch):
 
 def test_what_is_drawn(data):
     models = {"model": data.prediction, "true": data.proba}
-    display = show(data.counts, models, class_index=1, reference="true")
+    display = draw(data.counts, models, class_index=1, reference="true")
     assert [line.get_label() for line in display.lines_] == ["model", "true"]
-    assert_allclose(display.lines_[0].get_ydata(), display.net_benefit[0])
-    assert_allclose(display.all_.get_ydata(), display.treat_all)
+    assert_allclose(display.lines_[0].get_ydata(), display.result.net_benefit[0])
+    assert_allclose(display.all_.get_ydata(), display.result.treat_all)
     assert "class 1" in display.ax_.get_xlabel()
     words = [text.get_text() for text in display.legend_.get_texts()]
     assert words == ["model", "true", "act on all", "act on none"]
     (line,) = display.plot_differences().lines_
-    assert_allclose(line.get_ydata(), display.difference[0])
+    assert_allclose(line.get_ydata(), display.result.difference[0])
     ax = display.plot(plt.subplots()[1], line_kwargs={"linewidth": 3}).ax_
     assert ax is display.lines_[0].axes
     assert display.lines_[0].get_linewidth() == 3
@@ -223,8 +224,8 @@ def test_of_estimators(data):
     model = LogisticRegression().fit(data.X[:200], labels[:200])
     one = DecisionCurveDisplay.from_estimator(model, data.X[200:], data.counts[200:], class_index=1)
     z = model.predict_proba(data.X[200:])
-    assert one.names == ["LogisticRegression"]
-    assert_allclose(one.net_benefit, show(data.counts[200:], z, class_index=1).net_benefit)
+    assert one.result.names == ["LogisticRegression"]
+    assert_allclose(one.result.net_benefit, show(data.counts[200:], z, class_index=1).net_benefit)
 
 
 def test_bad_arguments():

@@ -282,11 +282,9 @@ def test_grades_have_a_distance_and_decisions_costs(rng):
     data = (people, z[SEEN], grades[said[SEEN, 3]], grades[said[REST, 3]], z[REST])
     how = {"raters": "fixed", "random_state": 0}
     loss = expected_squared_loss
-    found = prediction_powered(loss, *data, distance="ordinal", **how)
+    found = prediction_powered(loss, *data, distance="linear", **how)
     by_code = (people.counts, z[SEEN], said[SEEN, 3], said[REST, 3], z[REST])
-    assert_allclose(
-        prediction_powered(loss, *by_code, distance="ordinal", **how), found, rtol=1e-12
-    )
+    assert_allclose(prediction_powered(loss, *by_code, distance="linear", **how), found, rtol=1e-12)
     costs = np.abs(np.subtract.outer(np.arange(4), np.arange(4)))
     decided = z.mean().argmax(axis=1)
     risk = prediction_powered(

@@ -365,7 +365,7 @@ def test_net_benefit_of_acting_on_all_has_clopper_and_pearsons_ends(events):
     n, t = 50, 0.05
     y = (np.arange(n) < events).astype(int)
     curve = decision_curve(y, np.full(n, 0.1), thresholds=[t])
-    for tail, end in zip((0.025, 0.975), curve.interval[0], strict=True):
+    for tail, end in zip((0.025, 0.975), curve.interval[0, 0], strict=True):
         a = events if tail < 0.5 else events + 1
         share = stats.beta.ppf(tail, a, n + 1 - a)
         # the curve draws fewer weights than other intervals
@@ -375,19 +375,24 @@ def test_net_benefit_of_acting_on_all_has_clopper_and_pearsons_ends(events):
 @pytest.mark.parametrize(
     ("reference", "p", "low", "high"),
     [
-        (None, 0.1, -0.25, 1.0),
+        ("none", 0.1, -0.25, 1.0),
         ("all", 0.9, -1.0, 0.25),
         # either may be the one that acts: Σ p x²/Σ p x of x = 1 and .25
-        ([[0.85, 0.15]] * 50, 0.1, -0.48, 0.48),
+        ("model", 0.1, -0.48, 0.48),
     ],
 )
 def test_acting_that_no_sample_calls_for_may_be_called_for_elsewhere(reference, p, low, high):
     """Not one of 50 acts otherwise than the reference; of one, t = .2 makes t/(1 − t) or 1."""
     y = np.arange(50) % 2
-    curve = decision_curve(y, np.full(50, p), reference=reference, thresholds=[0.2, 0.5])
-    assert curve.net_benefit[0] == 0
+    models = {"compared": np.full(50, p), "model": np.full(50, 0.15)}
+    name = reference if reference in models else None
+    curve = decision_curve(y, models, reference=name, thresholds=[0.2, 0.5])
+    found, interval = curve.difference, curve.difference_interval
+    if reference == "none":
+        found, interval = curve.net_benefit, curve.interval
+    assert found[0, 0] == 0
     share = 1 - 0.025 ** (1 / 50)
-    assert_allclose(curve.interval[0], [low * share, high * share], rtol=0.15)
+    assert_allclose(interval[0, 0], [low * share, high * share], rtol=0.15)
 
 
 @pytest.mark.parametrize("of_curve", [total_cost_of_stopping, gain_of_a_fifth])

@@ -22,11 +22,11 @@ def audit(subgroups, **options):
 
 
 def names_of(found):
-    return found.frame.index.unique(0).tolist()
+    return found.to_frame().index.unique(0).tolist()
 
 
 def sizes_of(found):
-    return found.frame.n.groupby(level=0, sort=False).first()
+    return found.to_frame().n.groupby(level=0, sort=False).first()
 
 
 def test_a_few_numbers_are_names_and_many_are_cut_at_their_quartiles():
@@ -68,7 +68,10 @@ def test_pairs_are_those_of_different_columns():
 @pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame])
 def test_frames_and_dicts_are_alike(frame):
     columns = {"sex": SEX, "site": SITE}
-    assert repr(audit(frame(columns))) == repr(audit(columns))
+    found, expected = audit(frame(columns)), audit(columns)
+    assert repr(found) == repr(expected)
+    assert str(found) == str(expected)
+    assert found.to_frame().equals(expected.to_frame())
 
 
 def test_columns_without_names_are_numbered():
@@ -85,7 +88,7 @@ def test_small_subgroups_are_named_and_left_out():
     site[:4] = 7
     found = audit({"site": site})
     assert found.left_out == {"site=7": 4}
-    assert "left out as too small: 1" in repr(found)
+    assert "left out as too small: 1" in str(found)
     patients = np.arange(N) // 30
     with pytest.raises(ValueError, match=r"All subgroups .* the largest of 3 has 4"):
         audit({"site": SITE}, groups=patients)

@@ -1,10 +1,13 @@
-"""CONTRIBUTING.md is true: its metric and its calibrator work as written, what it names exists.
+"""CONTRIBUTING.md is true: its metric, calibrator and display work as written.
 
-Both are modules of a subpackage, so they import what is private, and are imported under the private
+What it names exists.
+
+They are modules of a subpackage, so they import what is private, and are imported under the private
 names that CONTRIBUTING.md gives them.
 """
 
 import doctest
+import pickle
 import re
 import sys
 from pathlib import Path
@@ -18,7 +21,7 @@ from oracles import row_outcomes
 from sklearn.linear_model import LogisticRegression
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from sklearn_lhcal import calibration, metrics
+from sklearn_lhcal import calibration, display, metrics
 from sklearn_lhcal.calibration import AlphaCalibration
 from sklearn_lhcal.datasets import make_label_histograms
 from sklearn_lhcal.distributions import Mixture
@@ -43,6 +46,13 @@ def written(path):
 
 spherical_loss = written("metrics/_spherical.py").spherical_loss
 PriorMixing = written("calibration/_prior_mixing.py").PriorMixing
+TopCurve, top_curve = (
+    vars(written("metrics/_inference/top_curve.py"))[name] for name in ("TopCurve", "top_curve")
+)
+with pytest.MonkeyPatch.context() as patch:
+    patch.setattr(metrics, "TopCurve", TopCurve, raising=False)
+    patch.setattr(metrics, "top_curve", top_curve, raising=False)
+    TopCurveDisplay = written("display/_top_curve.py").TopCurveDisplay
 
 
 def test_the_metric_is_found_by_its_tags():
@@ -108,11 +118,30 @@ def test_the_calibrator_keeps_members_weights_and_chains():
     assert chain.predict_proba(z).shape == z.shape
 
 
-@pytest.mark.parametrize("thing", [spherical_loss, PriorMixing], ids=lambda thing: thing.__name__)
+def test_the_display_draws_what_the_function_returns():
+    data = make_label_histograms(100, random_state=0)
+    curve = top_curve(data.counts, data.prediction, confidence_level=0.9)
+    assert curve.share[-1] == pytest.approx(1)
+    assert list(curve.to_frame().columns) == ["share", "low", "high"]
+    shown = TopCurveDisplay(pickle.loads(pickle.dumps(curve))).plot(name="saved")
+    same = TopCurveDisplay.from_predictions(data.counts, data.prediction, confidence_level=0.9)
+    for one in (shown, same):
+        np.testing.assert_allclose(one.line_.get_ydata(), curve.share)
+    model = LogisticRegression().fit(data.X, data.counts.argmax(axis=1))
+    named = TopCurveDisplay.from_estimator(model, data.X, data.counts)
+    assert named.line_.get_label() == "LogisticRegression"
+
+
+@pytest.mark.parametrize(
+    "thing",
+    [spherical_loss, PriorMixing, top_curve, TopCurveDisplay],
+    ids=lambda thing: thing.__name__,
+)
 def test_the_examples_in_their_docstrings_hold(thing, monkeypatch):
-    for package in (metrics, calibration):
+    for package in (metrics, calibration, display):
         monkeypatch.setattr(package, thing.__name__, thing, raising=False)
-    found = doctest.DocTestFinder().find(thing, thing.__name__, globs={})
+    module = vars(sys.modules[thing.__module__])
+    found = doctest.DocTestFinder().find(thing, thing.__name__, globs=dict(module))
     runner = doctest.DocTestRunner()
     for examples in found:
         runner.run(examples)
@@ -122,7 +151,7 @@ def test_the_examples_in_their_docstrings_hold(thing, monkeypatch):
 
 CHECKOUT = pytest.mark.skipif(not (ROOT / ".ci").exists(), reason="a distribution has no .ci")
 NAMED = set(re.findall(r"`[\w./]*?(\w+\.(?:py|rst|md|toml))`", TEXT))
-NEW = {"_spherical.py", "_prior_mixing.py"}
+NEW = {"_spherical.py", "_prior_mixing.py", "top_curve.py", "_top_curve.py"}
 
 
 @CHECKOUT

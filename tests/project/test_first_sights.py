@@ -1,11 +1,12 @@
 """What is seen first: results on one line, short signatures, and what to do with torch objects."""
 
 import inspect
+from html import escape
 
 import numpy as np
 import pytest
 import torch
-from fuzz_cases import ANNOTATIONS, COSTS, DIRICHLET, X, Y, Z
+from fuzz_cases import ANNOTATIONS, COSTS, DIRICHLET, VALUES, X, Y, Z
 from sklearn.frozen import FrozenEstimator
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
@@ -23,23 +24,46 @@ RESULTS = {
         ANNOTATIONS, Z, least_rows=2
     ),
     "reliability_curve": lambda: metrics.reliability_curve(Y, Z),
+    "gain_curve": lambda: metrics.gain_curve(VALUES["gain"], VALUES["uncertainty"], n_bins=2),
+    "policy_curve": lambda: metrics.policy_curve(
+        Y, DIRICHLET, COSTS, prices=[0, 0.1], random_state=0
+    ),
+    "decision_risks": lambda: metrics.decision_risks(Y, Z, COSTS),
+    "evaluate_methods": lambda: metrics.evaluate_methods({"a": Z, "b": Z[:, ::-1]}, Y),
+    "subgroup_audit": lambda: metrics.subgroup_audit(
+        Y, Z, subgroups=VALUES["subgroups"], min_rows=2, n_draws=20
+    ),
     "cost_curve": lambda: metrics.cost_curve(Y[:, :2] + 1, Z[:, 0]),
     "decision_curve": lambda: metrics.decision_curve(Y, Z, class_index=0),
     "referral_curve": lambda: metrics.referral_curve(Y, DIRICHLET, n_points=3),
     "risk_decomposition": lambda: metrics.risk_decomposition(Y, Z, COSTS),
 }
 
+# they print a test, or a table of their own
+OWN_WORDS = {"MethodTable", "RaterTable", "SubgroupAudit"}
+
 
 @pytest.mark.filterwarnings("ignore::UserWarning")
 @pytest.mark.parametrize("name", RESULTS)
 def test_results_are_one_line(name):
-    """In a console one line of at most four hundred characters; in a notebook every field."""
+    """In a console one line of at most four hundred characters; printed, the first rows of its
+    table, unless it has words of its own; in a notebook the table, else every field."""
     found = RESULTS[name]()
     assert "\n" not in repr(found)
     assert len(repr(found)) < 400
     assert repr(found).startswith(type(found).__name__)
-    table = found._repr_html_()
-    assert all(f"<th>{field}</th>" in table for field in found._fields)
+    printed = str(found)
+    assert printed.count("\n") < 20
+    names = found._fields
+    own = type(found).__name__ in OWN_WORDS
+    if hasattr(found, "to_frame"):
+        names = np.unique(np.concatenate([np.atleast_1d(c) for c in found.to_frame().columns]))
+        assert escape(repr(found)) in found._repr_html_()
+        assert own or printed.startswith(f"{found!r}\n")
+        assert own or all(column in printed for column in names)
+    else:
+        assert printed == repr(found)
+    assert all(f">{column}</th>" in found._repr_html_() for column in names)
 
 
 def test_least_floats_are_shown_as_zero():

@@ -131,7 +131,7 @@ def test_grades_are_in_the_order_that_is_given(files):
     order = ["None", "benign", "malignant"]
     study = files.read("--ordered", *order)
     assert study.classes == order
-    assert study.distance == "ordinal"
+    assert study.distance == "linear"
     np.testing.assert_allclose(study.z, files.z[:, [2, 0, 1]], rtol=1e-12)
     assert files.read("--ordered").classes == CLASSES
     assert "--ordered names" in files.refused("--ordered", "benign", "malignant")

@@ -44,18 +44,18 @@ def test_grades_are_in_the_order_of_the_labels_of_numbers_or_of_the_prediction(
 ):
     expected = ranked_probability_score(data.counts, data.prediction)
     counts, z = frames(data, GRADES)
-    turned = read_study(counts[[GRADES[k] for k in order]], z, distance="ordinal")
+    turned = read_study(counts[[GRADES[k] for k in order]], z, distance="linear")
     assert turned.classes == GRADES
     assert score(turned) == pytest.approx(expected, rel=1e-12)
     counts, z = frames(data, ["1", "2", "10"])
-    numbers = read_study(counts, z[z.columns[order]], distance="ordinal")
+    numbers = read_study(counts, z[z.columns[order]], distance="linear")
     assert numbers.classes == ["1", "2", "10"]
     assert score(numbers) == pytest.approx(expected, rel=1e-12)
     label = np.concatenate([np.repeat(GRADES, row) for row in data.counts])
     item = np.repeat(np.arange(40), 3)
     y = Annotations.from_long(item, np.tile(np.arange(3), 40), label, classes=GRADES)
     _, z = frames(data, GRADES)
-    known = read_study(y, z[[GRADES[k] for k in order]], distance="ordinal")
+    known = read_study(y, z[[GRADES[k] for k in order]], distance="linear")
     assert known.classes == GRADES
     assert score(known) == pytest.approx(expected, rel=1e-12)
 
@@ -63,7 +63,7 @@ def test_grades_are_in_the_order_of_the_labels_of_numbers_or_of_the_prediction(
 def test_labels_stay_as_they_are(data, read_study):
     y = Annotations.from_counts(data.counts)
     graded = y.graded
-    read_study(y, data.prediction, distance="ordinal")
+    read_study(y, data.prediction, distance="linear")
     assert y.graded == graded
 
 

@@ -19,7 +19,7 @@ def test_subgroups_are_those_of_the_audit():
     data = make_label_histograms(150, n_raters=2, random_state=0)
     sites = {"site": np.repeat(["north", "south"], 75), "device": np.tile([1, 2, 3], 50)}
     made = report(data.counts, data.prediction, subgroups=sites, random_state=0)
-    expected = subgroup_audit(data.counts, data.prediction, sites, random_state=0).frame
+    expected = subgroup_audit(data.counts, data.prediction, sites, random_state=0).to_frame()
     found = made.data["subgroups"]["table"]
     assert len(found) == len(expected) == 15
     for row, (_, wanted) in zip(found, expected.iterrows(), strict=True):

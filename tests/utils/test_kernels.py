@@ -11,7 +11,7 @@ from scipy.interpolate import BarycentricInterpolator
 from scipy.special import gammaln
 
 from sklearn_lhcal._utils.kernels import smoothing as _smoothing
-from sklearn_lhcal._utils.kernels import sums as _sums
+from sklearn_lhcal._utils.kernels import smoothing as _sums
 from sklearn_lhcal.metrics import kernel_sharpness, ratio_corrected_calibration_error
 
 

@@ -14,15 +14,15 @@ from ..._utils.estimators import resolve
 from ..._utils.types import ArrayLike, CostsOfRows, Estimator, Samples, Seed, Verbose
 from .._base import Calibrated, Cv
 from .._rows import CalibrationRows
-from .._scaling.estimators import (
+from .._scaling.fit import rows_for_fit, warn
+from .._scaling.maps import FittedMap, TemperatureMap
+from .._scaling.scalings import (
     BiasCorrectedTemperatureScaling,
     Scaling,
     StackedCalibration,
     TemperatureScaling,
     VectorScaling,
 )
-from .._scaling.fit import rows_for_fit, warn
-from .._scaling.maps import FittedMap, TemperatureMap
 from .._scaling.stack import StackAtTemperature, fit_stack, predicted_out_of_fold
 
 if TYPE_CHECKING:
@@ -297,7 +297,7 @@ class DecisionCalibration(Scaling):
             raise ValueError(
                 f'bias_penalty is for scaling="vector" alone; leave it None for {self.scaling!r}.'
             )
-        from .losses import check_criterion, check_grid
+        from .objective import check_criterion, check_grid
 
         check_criterion(self.criterion)
         check_grid(self.grid, self.criterion)
@@ -308,7 +308,7 @@ class DecisionCalibration(Scaling):
 
     def _fit_map(self, rows):
         # what searches needs torch, which what decides does without
-        from .losses import AUTO
+        from .objective import AUTO
         from .select import Search, select
 
         mixing, safeguard = self._resolved()

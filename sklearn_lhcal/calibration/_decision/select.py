@@ -39,7 +39,7 @@ from .._rows import CalibrationRows, Split
 from .._scaling.fit import constant
 from .._scaling.maps import FittedMap, TemperatureMap, VectorMap, transform
 from . import DecisionCalibrationWarning
-from .losses import Candidate, Grid, candidates_of
+from .objective import Candidate, Grid, candidates_of
 
 _STEPS = 50
 # Of log β about NLL's: steps of 1%, up to factors of 20.
@@ -117,9 +117,9 @@ def select(search: Search) -> Selection:
         return Selection(search.nll, NLL, results, ConfidenceInterval(*[np.nan] * 4))
     bar = Progress(search.splits, desc="selection", disable=not search.verbose)
     starts = [search.nll, *(search.refit(search.rows.take(train)) for train, _ in bar)]
-    others, found = fit_candidates(search, starts)
+    others, result = fit_candidates(search, starts)
     params = [NLL, *others]
-    x = np.concatenate([np.array([start.x for start in starts])[:, None], found], axis=1)
+    x = np.concatenate([np.array([start.x for start in starts])[:, None], result], axis=1)
     unseen = decide_out_of_fold(search, starts, x)
     best, results, gain = choose(unseen, search)
     results["params"] = params
@@ -268,16 +268,16 @@ def decide_out_of_fold(search: Search, starts: list[FittedMap], x: NDArray) -> O
     """What NLL and the candidates x (F, 1 + P, p) decide for samples that they have not seen."""
     rows, n = search.rows, len(search.rows)
     decisions = np.empty((x.shape[1], n), dtype=np.intp)
-    found = OutOfFold(decisions, np.empty(rows.counts.shape), np.empty(n, dtype=np.intp))
+    result = OutOfFold(decisions, np.empty(rows.counts.shape), np.empty(n, dtype=np.intp))
     # the first fit is that on all samples
     folds = zip(starts[1:], x[1:], search.splits, strict=True)
     for j, (start, candidates, (_, test)) in enumerate(folds):
         some = rows.take(test)
         z = [np.exp(start._replace(x=one).log_z(some.log_proba)) for one in candidates]
-        found.decisions[:, test] = bayes_columns(np.array(z), search.C)
-        found.z[test] = z[0]
-        found.fold[test] = j
-    return found
+        result.decisions[:, test] = bayes_columns(np.array(z), search.C)
+        result.z[test] = z[0]
+        result.fold[test] = j
+    return result
 
 
 def best_of_others(found: OutOfFold, cost: NDArray) -> Indices:

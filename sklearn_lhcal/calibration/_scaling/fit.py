@@ -477,9 +477,9 @@ def _minimised(
 
     options = {"maxiter": _MOST, "maxcor": 20, "gtol": _TOLERANCE, "ftol": 1e-16}
     t = np.zeros(len(start))
-    found = minimize(objective, t, jac=True, method="L-BFGS-B", options=options)
-    converged = found.status != 1 and np.abs(found.jac).max() <= _FAILED
-    return start + A.times(found.x), bool(converged)
+    result = minimize(objective, t, jac=True, method="L-BFGS-B", options=options)
+    converged = result.status != 1 and np.abs(result.jac).max() <= _FAILED
+    return start + A.times(result.x), bool(converged)
 
 
 def _best_of_grid(loss: LogLoss, prior: Prior) -> Floats:

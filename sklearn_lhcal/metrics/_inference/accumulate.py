@@ -16,8 +16,8 @@ from .._binned import BinSums
 from .._decomposition import NOTHING, LossDecomposition, loss_decomposition
 from .._evaluate import Metric, signed_root, undefined, with_options
 from .intervals import interval_from
-from .raters import Replicates, Spread, row_variance
 from .scarce import is_near_end
+from .two_way import Replicates, Spread, row_variance
 
 
 class MetricAccumulator:

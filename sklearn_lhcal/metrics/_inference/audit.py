@@ -28,6 +28,7 @@ from ..._utils.checks import (
     is_gap,
 )
 from ..._utils.names import check_row_names, column_names
+from ..._utils.results import DataFrame, frame_of, result
 from ..._utils.simplex import EPS
 from ..._utils.types import ArrayLike, Groups, LabelsLike, Seed, Weights
 from ...distributions import PointMass
@@ -60,13 +61,16 @@ _SHOWN = dict(n="n", estimate="z − μ̂", low="low", high="high")
 _SHOWN |= {"irreducible_loss": "IL", "epistemic_loss": "EL"}
 
 
+@result
 class SubgroupAudit(NamedTuple):
     """What `subgroup_audit` returns.
 
     Attributes
     ----------
-    frame : pandas.DataFrame
-        One row for each subgroup and class, which are its index. Its columns are
+    subgroups, classes : list
+        Names of the subgroups and classes.
+    columns : dict of str to ndarray of shape (n_subgroups, n_classes) or (n_subgroups, 1)
+        The columns of `to_frame`:
 
         - n : samples of the subgroup
         - estimate : weighted mean of ``z − μ̂``, positive where the model predicts the class too
@@ -83,22 +87,32 @@ class SubgroupAudit(NamedTuple):
     p_value : float
         Of the hypothesis that the predictions are calibrated in all subgroups.
     worst : tuple
-        The subgroup and the class that stand out most: ``frame.loc[worst]`` is their row.
+        The subgroup and the class that stand out most: ``to_frame().loc[worst]`` is their row.
     left_out : dict of str to int
         Size of each subgroup that is smaller than `min_rows`.
     confidence_level : float
         Of the limits, and of the intervals of the losses.
     """
 
-    frame: Any
+    subgroups: list[str]
+    classes: list
+    columns: dict[str, NDArray]
     p_value: float
     worst: tuple
     left_out: dict[str, int]
     confidence_level: float
 
-    def __repr__(self) -> str:
+    def to_frame(self) -> "DataFrame":
+        """A pandas DataFrame, one row for each subgroup and class."""
+        return frame_of({"subgroup": self.subgroups, "class": self.classes}, **self.columns)
+
+    def __str__(self) -> str:
         """The verdict, and the subgroups that stand out most, each with its worst class."""
-        each = _outstanding(self.frame)[list(_SHOWN)]
+        try:
+            frame = self.to_frame()
+        except ImportError:
+            return repr(self)
+        each = _outstanding(frame)[list(_SHOWN)]
         each = each.rename(columns=_SHOWN).reset_index()
         table = each.head(_LINES).to_string(index=False, float_format="{:.3f}".format)
         return (
@@ -176,16 +190,13 @@ def subgroup_audit(
     Returns
     -------
     SubgroupAudit
-        ``(frame, p_value, worst, left_out, confidence_level)``. As text it shows the subgroups that
-        stand out most.
+        Printed, it shows the subgroups that stand out most; `to_frame` has all.
 
     Raises
     ------
     ValueError
         Columns of another length than y, with one value for all samples, or with types that cannot
         be sorted together; no subgroup with `min_rows` samples; known probabilities without groups.
-    ImportError
-        Without pandas, which the extra `report` brings.
 
     Notes
     -----
@@ -221,8 +232,6 @@ def subgroup_audit(
     >>> audit.worst[0], audit.p_value < 0.01
     ('site=2', True)
     """
-    import pandas as pd
-
     check_row_names(y=y, prediction=prediction, subgroups=subgroups)
     labels = read_labels(y)
     columns = _read_columns(subgroups, len(labels))
@@ -243,19 +252,19 @@ def subgroup_audit(
     parts = [rows.take(np.flatnonzero(mask)) for mask in members]
     limits = [_limits(part, own, c) for part, own in zip(parts, error, strict=True)]
     losses = [_losses(part, confidence_level) for part in parts]
-    index = pd.MultiIndex.from_product([names, class_names(rows)], names=["subgroup", "class"])
-    K = T.shape[1]
-    frame = pd.DataFrame(index=index)
-    frame["n"] = np.repeat(members.sum(axis=1), K)
-    frame[["estimate", "low", "high"]] = np.concatenate(limits, axis=1).T
-    frame["statistic"] = T.ravel()
-    frame["detectable"] = (c + norm.ppf(0.8)) * error.ravel()
-    for name in losses[0]:
-        frame[name] = np.repeat([x[name] for x in losses], K)
+    table: dict[str, NDArray] = {"n": members.sum(axis=1)[:, None]}
+    table |= zip(("estimate", "low", "high"), np.stack(limits, axis=1), strict=True)
+    table |= {"statistic": T, "detectable": (c + norm.ppf(0.8)) * error}
+    table |= {name: np.array([[of[name]] for of in losses]) for name in losses[0]}
     # the data are one of the draws
     p = (1 + (largest >= np.abs(T).max() - _ROUNDING).sum()) / (1 + n_draws)
-    worst = _outstanding(frame).index[0]
-    return SubgroupAudit(frame, float(p), worst, left_out, confidence_level)
+    # of classes that stand out alike the last, as the second of two
+    far = np.abs(T).round(9)
+    g = int(far.max(axis=1).argmax())
+    k = T.shape[1] - 1 - int(far[g, ::-1].argmax())
+    classes = class_names(rows)
+    worst = names[g], classes[k]
+    return SubgroupAudit(names, classes, table, float(p), worst, left_out, confidence_level)
 
 
 def _null(rows: Rows, M: Floats, sums_of: Callable) -> tuple[Floats, Floats, Floats]:
@@ -341,12 +350,12 @@ def _losses(part: Rows, level: float) -> dict:
     if several is None or len(np.unique(row_units(several.groups, len(several)))) < 2:
         return dict.fromkeys(_OF_LOSSES, np.nan) | {"note": _NO_LOSSES}
     z = PointMass.of_checked(several.z).with_classes(several.classes)
-    how: dict = {"sample_weight": several.w, "groups": several.groups}
-    how |= {"raters": "fixed", "confidence_level": level, "random_state": 0}
+    options: dict = {"sample_weight": several.w, "groups": several.groups}
+    options |= {"raters": "fixed", "confidence_level": level, "random_state": 0}
     metrics = irreducible_loss, epistemic_loss
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        ends = [confidence_interval(metric, several.labels, z, **how)[:3] for metric in metrics]
+        ends = [confidence_interval(metric, several.labels, z, **options)[:3] for metric in metrics]
     said = dict.fromkeys(str(warning.message) for warning in caught)
     found = dict(zip(_OF_LOSSES, np.ravel(ends), strict=True))
     return found | {"note": " ".join(said)}

@@ -5,7 +5,7 @@ jackknife: the blocks that are left out are the same for all findings."""
 
 import warnings
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,19 +16,16 @@ from sklearn.utils import check_random_state
 from ..._rows import Annotations, MultiLabelCounts
 from ..._utils.arrays import Floats, Indices, Integers, row_units
 from ..._utils.checks import check_same_length, check_sample_weight, checked, read_groups, take_rows
-from ..._utils.findings import about_finding, finding_table, warn_of_findings
+from ..._utils.finding_tables import about_finding, finding_table, warn_of_findings
 from ..._utils.names import check_row_names
-from ..._utils.results import ConfidenceInterval, result
+from ..._utils.results import ConfidenceInterval, DataFrame, frame_of, result
 from ..._utils.simplex import EPS
 from ..._utils.types import ArrayLike, Groups, MetricFunction, Raters, Seed, Weights
 from .._evaluate import with_options
 from .intervals import interval_at
-from .raters import Blocks, Design, Replicates, blocks_of, cells_of, panel_of, row_deviations
+from .replicates import Given, Statistic, statistic_of
 from .scarce import FEW, ScarceEnds, scarce_ends
-from .statistic import Given, Statistic, statistic_of
-
-if TYPE_CHECKING:
-    from pandas import DataFrame
+from .two_way import Blocks, Design, Replicates, blocks_of, cells_of, panel_of, row_deviations
 
 # events, below which a finding is rare among several
 _RARE = 20
@@ -64,14 +61,10 @@ class FindingTable(NamedTuple):
     n: Integers
     confidence_level: float
 
-    @property
-    def frame(self) -> "DataFrame":
-        """A pandas DataFrame with one row for each finding; needs pandas."""
-        try:
-            import pandas as pd
-        except ImportError as error:
-            raise ImportError("frame needs pandas, of sklearn-lhcal[report].") from error
-        return pd.DataFrame(dict(zip(self._fields[:-1], self[:-1], strict=True)))
+    def to_frame(self) -> "DataFrame":
+        """A pandas DataFrame with one row for each finding."""
+        columns = zip(self._fields[1:-1], self[1:-1], strict=True)
+        return frame_of({"finding": self.finding}, **dict(columns))
 
 
 class _Finding(NamedTuple):
@@ -136,7 +129,7 @@ def per_finding(
     Returns
     -------
     FindingTable
-        Its `frame` has one row for each finding: finding, estimate, low, high, simultaneous_low,
+        `to_frame` has one row for each finding: estimate, low, high, simultaneous_low,
         simultaneous_high, n.
 
     Raises
@@ -179,7 +172,7 @@ def per_finding(
     >>> rng = np.random.default_rng(0)
     >>> p = rng.beta(1, 3, size=(300, 2))
     >>> y = MultiLabelCounts(rng.binomial(3, p), 3, findings=["edema", "mass"])
-    >>> per_finding(expected_squared_loss, y, p, random_state=0).frame.round(2)
+    >>> per_finding(expected_squared_loss, y, p, random_state=0).to_frame().reset_index().round(2)
       finding  estimate   low  high  simultaneous_low  simultaneous_high    n
     0   edema      0.31  0.27  0.34              0.27               0.34  300
     1    mass      0.28  0.24  0.31              0.24               0.31  300

@@ -1,21 +1,21 @@
 """Bins of an estimate of epistemic uncertainty: the mean gain of each, and its interval."""
 
-from collections.abc import Callable
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..._rows import Rows
+from ..._rows import Rows, rated_only
 from ..._utils.arrays import Floats, row_units
-from ..._utils.checks import checked, read_groups
+from ..._utils.checks import check_values, checked, read_groups
 from ..._utils.names import check_row_names
-from ..._utils.results import result
+from ..._utils.results import DataFrame, frame_of, result
 from ..._utils.types import ArrayLike, BinsLike, Groups, Raters, Strategy
 from .._binned import squares
 from .._epistemic import accuracy_gain, check_gains, gain_sums
-from .means import spread_of_bin, student_ends, told_panel
-from .raters import random_raters
+from .means import mean_and_spread, spread_of_bin, student_ends, told_panel
+from .two_way import kind_of_raters, random_raters
 
 
 @result
@@ -25,28 +25,44 @@ class GainCurve(NamedTuple):
     Attributes
     ----------
     bin_counts : ndarray of shape (B,)
-        Number of samples.
+        Number of samples, of all runs together.
     interval : ndarray of shape (B, 2)
         For the mean gain; NaN in bins of fewer than three raters where these are random.
     mean_gain, mean_uncertainty : ndarray of shape (B,)
-        Means over the samples of the bin.
+        Means over the samples of the bin; of several runs, the means over the runs.
     mean_calibrated : ndarray of shape (B,) or None
+    uncertainty_interval, calibrated_interval : ndarray of shape (B, 2) or None
+        For the means over several runs.
+    n_runs : int
+    confidence_level : float
+    raters : {"random", "fixed"}
+        Whether intervals are for new raters, or for these.
     """
 
     bin_counts: NDArray
     interval: Floats
     mean_gain: Floats
     mean_uncertainty: Floats
-    mean_calibrated: Floats | None = None
+    mean_calibrated: Floats | None
+    uncertainty_interval: Floats | None = None
+    calibrated_interval: Floats | None = None
+    n_runs: int = 1
+    confidence_level: float = 0.95
+    raters: str = "fixed"
+
+    def to_frame(self) -> "DataFrame":
+        """A pandas DataFrame, one row for each bin."""
+        columns = {name: of for name, of in self._asdict().items() if isinstance(of, np.ndarray)}
+        return frame_of({"bin": range(len(self.bin_counts))}, **columns)
 
 
 @checked
 def gain_curve(
-    gain: ArrayLike,
-    uncertainty: ArrayLike,
+    gain: ArrayLike | Sequence[ArrayLike] | None,
+    uncertainty: ArrayLike | Sequence[ArrayLike],
     *,
     labels: tuple | None = None,
-    calibrated: ArrayLike | None = None,
+    calibrated: ArrayLike | Sequence[ArrayLike] | None = None,
     groups: Groups = None,
     raters: Raters = None,
     n_bins: BinsLike = 20,
@@ -57,19 +73,22 @@ def gain_curve(
 
     Parameters
     ----------
-    gain : array-like of shape (n_samples,)
-        What more data gained, see `accuracy_gain`.
-    uncertainty : array-like of shape (n_samples,)
-        The estimate, at least 0. It makes the bins.
+    gain : array-like of shape (n_samples,), list of such, or None
+        What more data gained, see `accuracy_gain`: a number per sample. A list holds several runs,
+        such as random seeds; None: that of `labels`.
+    uncertainty : array-like of shape (n_samples,), or list of such
+        The estimate, at least 0. It makes the bins of its run.
     labels : tuple (y, y_pred, y_reference), optional
-        The arguments of `accuracy_gain` that the gain comes from, which tell whose labels it is.
-    calibrated : array-like of shape (n_samples,), optional
+        The arguments of `accuracy_gain`, in place of the gain. They tell whose labels it comes
+        from; samples without labels are left out.
+    calibrated : array-like of shape (n_samples,), or list of such, optional
         The calibrated estimate.
     groups : array-like of shape (n_samples,), optional
-        Samples of one group (one patient, say) are dependent: intervals take them together.
+        Samples of one group (one patient, say) are dependent: intervals take them together. For one
+        run; the intervals of several are over runs.
     raters : {"random", "fixed"}, optional
-        Whether intervals are for new raters, which needs `Annotations`, or for these. None:
-        "random" with `Annotations`, "fixed" with all else.
+        Whether intervals are for new raters, which needs `labels` of `Annotations`, or for these.
+        None: "random" with `Annotations`, "fixed" with all else.
     n_bins : int or array-like of shape (n_edges,), default=20
         Number of bins, or their edges.
     strategy : {"uniform", "quantile"}, default="quantile"
@@ -84,13 +103,25 @@ def gain_curve(
     Raises
     ------
     ValueError
-        `confidence_level` outside (0, 1), lengths that differ, pandas objects whose samples are in
-        different orders; fewer than three raters where they are random, or labels without raters.
+        Neither gain nor labels, or both; `confidence_level` outside (0, 1), lengths or numbers of
+        runs that differ, pandas objects whose samples are in different orders, runs with different
+        numbers of bins, groups for several runs; fewer than three raters where they are random, or
+        labels without raters.
 
     Warns
     -----
     UserWarning
         Fewer than five raters where they are random.
+
+    Notes
+    -----
+    The interval of one run is Student's for the mean gain of the bin, from the spread of the gain
+    within the bin. One sample of the average spread is added, so that a bin in which nothing is
+    gained has an interval too. The gain of a sample is the mean of the gains by each of its labels.
+    With `Annotations` the interval is therefore for new samples and new raters: what raters share
+    is added to the variance of the bin, as in `confidence_interval`, with degrees of freedom by
+    Satterthwaite. Of several runs, means are over the runs, and intervals are Student's for these
+    means: other seeds, other data.
 
     Examples
     --------
@@ -98,9 +129,24 @@ def gain_curve(
     >>> curve.mean_gain.round(2)
     array([0.33, 0.67])
     """
-    y, y_pred, y_reference = (None, None, None) if labels is None else labels
-    y = random_raters(y, raters)
-    check_row_names(gain=gain, uncertainty=uncertainty, calibrated=calibrated, groups=groups)
+    if (gain is None) == (labels is None) or uncertainty is None:
+        raise ValueError("Give uncertainty, and one of gain and labels: a number per sample.")
+    options: dict = {"n_bins": n_bins, "strategy": strategy, "confidence_level": confidence_level}
+    if labels is None and _are_runs(gain):
+        if groups is not None:
+            raise ValueError("groups are for one run; the intervals of several are over runs.")
+        return _of_runs(gain, uncertainty, calibrated, raters, options)
+    y = y_pred = y_reference = None
+    names = {"uncertainty": uncertainty, "calibrated": calibrated, "groups": groups}
+    if labels is not None:
+        y, y_pred, y_reference = labels
+        check_row_names(y=y, y_pred=y_pred, y_reference=y_reference, **names)
+        y, y_pred, y_reference, uncertainty, calibrated, groups = rated_only(
+            y, y_pred, y_reference, uncertainty, calibrated, groups
+        )
+        gain = accuracy_gain(y, y_pred, y_reference)
+    panel = random_raters(y, raters)
+    check_row_names(gain=gain, **names)
     g, e = check_gains(gain, uncertainty)
     sums = gain_sums(g, e, n_bins, strategy)
     index = sums.bins.index(e[:, None])[:, 0]
@@ -118,9 +164,9 @@ def gain_curve(
     average = spread.sum() / max(units.sum() - (counts > 0).sum(), 1)
     V = (spread + average) / n / n
     df = np.maximum(units, 1).astype(np.float64)
-    if y is not None:
-        told_panel(y, None, 1)
-        rows = Rows(y, np.empty((len(y), 0)), groups=groups)
+    if panel is not None:
+        told_panel(panel, None, 1)
+        rows = Rows(panel, np.empty((len(panel), 0)), groups=groups)
         for b in range(B):
             inside = np.flatnonzero(index == b)
             terms = _gains(np.asarray(y_pred)[inside], np.asarray(y_reference)[inside])
@@ -130,7 +176,52 @@ def gain_curve(
     if calibrated is not None:
         _, c = check_gains(gain, calibrated)
         mean_c = np.bincount(index, c, B) / np.where(counts > 0, counts, np.nan)
-    return GainCurve(counts.astype(np.int64), interval, mean_g, mean_e, mean_c)
+    return GainCurve(
+        counts.astype(np.int64),
+        interval,
+        mean_g,
+        mean_e,
+        mean_c,
+        confidence_level=confidence_level,
+        raters=kind_of_raters(y, raters),
+    )
+
+
+def _are_runs(gain) -> bool:
+    """Whether it holds several runs, one below the other; their lengths may differ."""
+    check_values(gain, "gain")
+    no_rows = isinstance(gain, (dict, str, bytes)) or getattr(gain, "ndim", 1) == 0
+    if no_rows or not hasattr(gain, "__len__") or not len(gain):
+        raise ValueError(f"gain must have one sample at least, got {type(gain).__name__}.")
+    return np.ndim(next(iter(gain))) == 1
+
+
+def _of_runs(gain, uncertainty, calibrated, raters: Raters, how: dict) -> GainCurve:
+    """Means over runs, and Student's intervals for them."""
+    given: list[Any] = [a for a in (gain, uncertainty, calibrated) if a is not None]
+    sizes = [len(a) for a in given]
+    if len(set(sizes)) > 1:
+        raise ValueError(f"gain, uncertainty and calibrated have unequal numbers of runs: {sizes}.")
+    runs = [
+        gain_curve(g, e, calibrated=c[0] if c else None, raters=raters, **how)
+        for g, e, *c in zip(*given, strict=True)
+    ]
+    if len(runs) == 1:
+        return runs[0]
+    if len({len(run.bin_counts) for run in runs}) > 1:
+        raise ValueError(
+            "Ties of the estimate leave some runs with fewer bins; use fewer bins, or edges."
+        )
+    level = how["confidence_level"]
+    w = np.full(len(runs), 1 / len(runs))
+    means: list[Any] = [None] * 3
+    ends: list[Any] = [None] * 3
+    for i in range(len(given)):
+        mean, V, df = mean_and_spread(np.array([run[2 + i] for run in runs]), w, None)
+        means[i], ends[i] = mean, student_ends(mean, V, df, level)
+    counts = np.sum([run.bin_counts for run in runs], axis=0)
+    found = GainCurve(counts, ends[0], *means, *ends[1:])
+    return found._replace(n_runs=len(runs), confidence_level=level)
 
 
 def _gains(pred: NDArray, reference: NDArray) -> Callable:

@@ -23,9 +23,9 @@ from ..._utils.tags import tags_of, unwrapped
 from ..._utils.types import ArrayLike, Groups, LabelsLike, MetricFunction, Raters, Seed, Weights
 from .._decision import cost_terms, read_decisions
 from .._evaluate import signed_root
-from .raters import Design, Panel, Replicates, Spread, spread_of
+from .replicates import Statistic, statistic_of
 from .scarce import ScarceEnds, difference_ends, scarce_ends
-from .statistic import Statistic, statistic_of
+from .two_way import Design, Panel, Replicates, Spread, spread_of
 
 _ANGLES = 20_001  # of points on an ellipse
 
@@ -259,7 +259,7 @@ def paired_difference(
     first, second = (statistic.replicates(design) for statistic in (one, other))
     how = {"second_order": one.second_order}
     spread = spread_of(first.minus(second), design, **how)
-    spreads = [spread_of(found, design, **how) for found in (first, second)]
+    spreads = [spread_of(result, design, **how) for result in (first, second)]
     both = [first.estimate, second.estimate]
     ends = _root_difference(both, spreads, spread, confidence_level)
     return _interval(ends, spread, design.panel)
@@ -291,8 +291,8 @@ def interval_between(
 ) -> ConfidenceInterval:
     """The interval of the difference of two statistics of the same samples."""
     scarce = difference_ends(one, other, design.panel is not None, confidence_level)
-    found = one.replicates(design).minus(other.replicates(design))
-    return interval_at(one, found, design, confidence_level, scarce)
+    result = one.replicates(design).minus(other.replicates(design))
+    return interval_at(one, result, design, confidence_level, scarce)
 
 
 def interval_at(
@@ -354,8 +354,8 @@ def _root_difference(
     angle = np.linspace(0, 2 * np.pi, _ANGLES)
     x = np.cos(angle)
     y = correlation * x + np.sqrt(1 - correlation**2) * np.sin(angle)
-    found = signed_root(a + t * np.sqrt(V_a) * x) - signed_root(b + t * np.sqrt(V_b) * y)
-    return np.array([signed_root(a) - signed_root(b), found.min(), found.max()])
+    result = signed_root(a + t * np.sqrt(V_a) * x) - signed_root(b + t * np.sqrt(V_b) * y)
+    return np.array([signed_root(a) - signed_root(b), result.min(), result.max()])
 
 
 def _interval(

@@ -14,7 +14,9 @@ from sklearn.utils import check_random_state
 
 from ..._rows import Annotations, Rows
 from ..._utils.arrays import Floats, Indices, row_units
-from .raters import (
+from .replicates import MeanStatistic, Terms
+from .scarce import ends_of_few, possible_terms
+from .two_way import (
     MOST_SINGLE,
     Panel,
     Spread,
@@ -25,8 +27,6 @@ from .raters import (
     random_raters,
     warn_of_few,
 )
-from .scarce import ends_of_few, possible_terms
-from .statistic import MeanStatistic
 
 # of an endpoint interval, of which a curve has many
 DRAWS = 1000
@@ -65,7 +65,7 @@ def told_panel(y: Annotations, w, least_raters: int) -> Panel:
 
 
 def spread_over_raters(
-    terms: Callable, rows: Rows, panel: Panel, V_row: Any, df_row: Any, least_raters: int = 1
+    terms: Terms, rows: Rows, panel: Panel, V_row: Any, df_row: Any, least_raters: int = 1
 ) -> Spread:
     """The variance of means over rows and raters, from that over rows; `terms` of `MeanStatistic`.
 
@@ -81,7 +81,7 @@ def spread_over_raters(
 
 
 def spread_of_bin(
-    terms: Callable, rows: Rows, V: Any, df: Any, least_raters: int = 1
+    terms: Terms, rows: Rows, V: Any, df: Any, least_raters: int = 1
 ) -> tuple[float, float]:
     """The same of the mean of a bin, and its degrees of freedom; NaN where raters are too few."""
     y = cast(Annotations, rows.labels)
@@ -118,9 +118,9 @@ def intervals_of_means(
         panel = told_panel(y, rows.w, least_raters)
         V, df, _ = spread_over_raters(terms, rows, panel, V, df, least_raters)
     ends = student_ends(mean, V, df, confidence_level)
-    found = [possible_terms(of, rows, least_raters) for of in elsewhere or [values]]
-    possible = np.concatenate([x for x, _ in found])
-    p = np.concatenate([p for _, p in found], axis=1)
+    results = [possible_terms(of, rows, least_raters) for of in elsewhere or [values]]
+    possible = np.concatenate([x for x, _ in results])
+    p = np.concatenate([p for _, p in results], axis=1)
     for j in range(len(mean)):
         of_row = rows.weight * np.stack([np.ones(len(X)), X[:, j]])
         few = ends_of_few(of_row, possible[..., j], p, rows, confidence_level, DRAWS)

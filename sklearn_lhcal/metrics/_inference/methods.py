@@ -3,23 +3,20 @@
 P1 is Mimori, Sasada, Matsui and Sato (2021), Diagnostic uncertainty calibration."""
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from sklearn.utils import check_random_state
 
 from ..._rows import PredictionLike, read_labels, read_rows
 from ..._utils.checks import checked, errors_of
-from ..._utils.results import ConfidenceInterval
+from ..._utils.results import ConfidenceInterval, DataFrame, frame_of_rows, result
 from ..._utils.tags import tags_of, unwrapped
 from ..._utils.types import Groups, LabelsLike, MetricFunction, Seed, Weights
 from .._calibration import calibration_error
 from .._disagreement import disagreement_calibration_error, disagreement_squared_loss
 from .._label_histogram import epistemic_loss, expected_squared_loss
-from .._labels import expected_accuracy
+from .._predicted_labels import expected_accuracy
 from .intervals import confidence_interval, paired_difference
-
-if TYPE_CHECKING:
-    from pandas import DataFrame
 
 # the columns of P1 Table 6: Acc, L_sq, EL, CE, L_φ, CE_φ
 _P1 = (
@@ -30,9 +27,13 @@ _P1 = (
     disagreement_squared_loss,
     disagreement_calibration_error,
 )
+# of a table that is printed
+_LINES = 18
+
 Metrics = Mapping[str, MetricFunction] | Iterable[MetricFunction] | None
 
 
+@result
 class MethodTable(NamedTuple):
     """A table of methods and metrics, with intervals.
 
@@ -40,20 +41,26 @@ class MethodTable(NamedTuple):
     ----------
     intervals : dict of dicts of ConfidenceInterval
         ``intervals[method][metric]`` is ``(estimate, low, high, standard_error)``.
+    reference : str or None
+        The method that they are paired differences to.
+    confidence_level : float
     """
 
     intervals: dict[str, dict[str, ConfidenceInterval]]
+    reference: str | None
+    confidence_level: float
 
     def __str__(self) -> str:
         """One line a method and metric: estimate (low, high)."""
-        left = max(len(str(method)) for method in self.intervals)
-        lines = []
-        for method, row in self.intervals.items():
-            right = max(map(len, row))
-            for metric, (estimate, low, high, _) in row.items():
-                cell = f"{estimate:.3g} ({low:.3g}, {high:.3g})"
-                lines.append(f"{method!s:{left}} {metric:{right}} {cell}")
-        return "\n".join(lines)
+        cells = [(m, name, x) for m, row in self.intervals.items() for name, x in row.items()]
+        left = max(len(str(method)) for method, _, _ in cells)
+        right = max(len(name) for _, name, _ in cells)
+        lines = [
+            f"{method!s:{left}} {name:{right}} {x[0]:.3g} ({x[1]:.3g}, {x[2]:.3g})"
+            for method, name, x in cells[:_LINES]
+        ]
+        more = len(cells) - len(lines)
+        return "\n".join([*lines, f"... and {more} more"] if more else lines)
 
     def to_frame(self) -> "DataFrame":
         """A pandas DataFrame, one row a method.
@@ -66,15 +73,15 @@ class MethodTable(NamedTuple):
         ImportError
             Without pandas, which the extra `report` brings.
         """
-        try:
-            import pandas as pd
-        except ImportError as error:
-            raise ImportError("to_frame needs pandas, of sklearn-lhcal[report].") from error
-        frames = {
-            method: pd.DataFrame(row, index=ConfidenceInterval._fields).unstack()
+        of_methods = {
+            method: {
+                (metric, name): value
+                for metric, interval in row.items()
+                for name, value in zip(ConfidenceInterval._fields, interval, strict=True)
+            }
             for method, row in self.intervals.items()
         }
-        return pd.DataFrame(frames).T
+        return frame_of_rows(of_methods)
 
 
 @checked
@@ -155,13 +162,12 @@ def evaluate_methods(
             return confidence_interval(metric, y, prediction, **options)
         return paired_difference(metric, y, prediction, predictions[reference], **options)
 
-    return MethodTable(
-        {
-            method: {name: cell(metric, prediction) for name, metric in functions.items()}
-            for method, prediction in predictions.items()
-            if method != reference
-        }
-    )
+    intervals = {
+        method: {name: cell(metric, prediction) for name, metric in functions.items()}
+        for method, prediction in predictions.items()
+        if method != reference
+    }
+    return MethodTable(intervals, reference, options.get("confidence_level", 0.95))
 
 
 def _named(metrics: Metrics, y: LabelsLike) -> dict[str, MetricFunction]:

@@ -18,9 +18,9 @@ from ..._utils.results import ConfidenceInterval
 from ..._utils.types import Groups, LabelsLike, MetricFunction, Raters, Seed, Weights
 from .._evaluate import Metric, with_options
 from .intervals import interval_from, interval_of, with_ends
-from .raters import Replicates, Spread, spread_of
+from .replicates import MeanStatistic, of_metric
 from .scarce import of_units
-from .statistic import MeanStatistic, of_metric
+from .two_way import Replicates, Spread, spread_of
 
 # samples that speak, below which a proxy is not trusted
 _FEW = 10
@@ -171,12 +171,12 @@ def prediction_powered(
     g = rest.estimate()
     moved = lam * (judge.estimate() - g)
     without = lam * (judge.without_rows(design.rows) - g)
-    found = people.replicates(design)
-    before = spread_of(found, design)
-    found = found.minus(Replicates(moved, without, moved, moved))
+    result = people.replicates(design)
+    before = spread_of(result, design)
+    result = result.minus(Replicates(moved, without, moved, moved))
     others = rest.design("fixed", n_blocks, rng)
-    spread = _sum(spread_of(found, design), lam**2, spread_of(rest.replicates(others), others))
-    interval = interval_from(found.estimate, spread, confidence_level, False, design.panel)
+    spread = _sum(spread_of(result, design), lam**2, spread_of(rest.replicates(others), others))
+    interval = interval_from(result.estimate, spread, confidence_level, False, design.panel)
     low, high = interval.low, interval.high
     if apart < _FEW:
         _warn(
@@ -190,13 +190,13 @@ def prediction_powered(
 
 def _mean_metric(metric: Callable, options: dict) -> Metric:
     """A mean of unbiased terms, with its options."""
-    found = with_options(metric, options)
-    if found is None or not found.is_mean or found.tags.biased:
+    result = with_options(metric, options)
+    if result is None or not result.is_mean or result.tags.biased:
         raise ValueError(
             "metric must be a mean over samples of this package, and not biased, such as "
             f"expected_accuracy or epistemic_loss, got {getattr(metric, '__name__', metric)!r:.80}."
         )
-    return found
+    return result
 
 
 def _check_groups(groups, groups_rest) -> None:
@@ -236,14 +236,14 @@ def _of_proxy(metric: Metric, rows: Rows, name: str, labels, prediction, w, grou
     with errors_of(name):
         said: Labels = read_labels(labels, name=name).matched(classes)
         said.graded = rows.labels.graded
-        found = read_for(metric, said, prediction, w, groups)
+        result = read_for(metric, said, prediction, w, groups)
     least = metric.tags.least_raters
-    if said.has_gaps or (found.n < least).any():
+    if said.has_gaps or (result.n < least).any():
         raise ValueError(
             f"{name} must have {least} or more labels of each sample for {metric.name}: leave the "
             "other samples out, or give the proxy's probabilities as KnownProbabilities."
         )
-    return found
+    return result
 
 
 def _speaking(people: MeanStatistic, judge: MeanStatistic) -> tuple[int, int]:

@@ -10,13 +10,13 @@ from ..._rows import Annotations, PredictionLike, Rows, read_rows
 from ..._utils.arrays import Floats
 from ..._utils.checks import as_floats, checked
 from ..._utils.names import check_row_names
-from ..._utils.results import result
+from ..._utils.results import DataFrame, frame_of, result
 from ..._utils.types import ArrayLike, Groups, LabelsLike, Raters, Weights
 from ...distributions import Distribution, PointMass, second_opinion_value
 from .._disagreement import posterior_losses
 from .means import DRAWS, joined, spread_over_raters, student_ends, told_panel
-from .raters import random_raters
 from .scarce import ends_of_few, possible_terms
+from .two_way import kind_of_raters, random_raters
 
 # values of a statistic that are in memory at a time
 _VALUES = 2**24
@@ -38,6 +38,13 @@ class ReferralCurve(NamedTuple):
         Of the realised gain.
     interval : ndarray of shape (m, 2)
         For the realised gain.
+    rule : str
+        What decided who is referred first; "given priorities" for an array.
+    normalize : bool
+        Whether gains are shares of the gain of referring every sample.
+    confidence_level : float
+    raters : {"random", "fixed"}
+        Whether intervals are for new raters, or for these.
     """
 
     fraction: Floats
@@ -45,6 +52,20 @@ class ReferralCurve(NamedTuple):
     realised_gain: Floats
     standard_error: Floats
     interval: Floats
+    rule: str
+    normalize: bool
+    confidence_level: float
+    raters: str
+
+    def to_frame(self) -> "DataFrame":
+        """A pandas DataFrame, one row for each fraction."""
+        return frame_of(
+            {"fraction": self.fraction},
+            expected_gain=self.expected_gain,
+            realised_gain=self.realised_gain,
+            standard_error=self.standard_error,
+            interval=self.interval,
+        )
 
 
 @checked
@@ -107,9 +128,33 @@ def referral_curve(
 
     Notes
     -----
-    Intervals are Student's. A gain that is no share has the ends that `paired_difference` has for
-    few samples where most of those referred are alike, as with a rare class: fewer than ten of
-    them, and than a quarter, lie apart.
+    **Realised gain.** It is the estimate of `epistemic_loss` minus that of
+    `posterior_epistemic_loss`, both unbiased. Samples with fewer than two raters are left out, of
+    the expected gain too. Samples of equal priority are referred in random order; the curves show
+    the mean over these orders.
+
+    **Intervals.** There is one at each fraction, for the mean true gain of samples predicted as
+    these were. Samples are independent. The gain at one fraction is a sum over samples, ``Σ a_i g_i
+    / n``, with a_i = 1 where sample i is referred. Its standard error is ``√(Σ a_i² r_i²) / n``.
+    The noise is the residual r of the realised gains g on the expected ones v, ``r = g −
+    v·Σgv/Σv²``. Student's quantile has ``2 (Σ a²r²)² / Σ a⁴r⁴`` degrees of freedom, because few
+    samples may carry most of the variance. For shares, which are ratios, a_i minus the share takes
+    the place of a_i (delta method). The intervals of shares are too wide where the gain of all
+    samples is hardly known. They are too narrow where the share comes near 1 and depends on the few
+    late samples that gain anything.
+
+    **Raters.** With `Annotations` the interval holds for new samples and new raters. Its variance
+    is ``rows + max(raters − cells, 0)``, as that of `confidence_interval`. The samples are those
+    squares. The others are jackknives of the same sum, without each rater and without each single
+    label. The order of the samples stays, because it depends on the predictions alone. A sample
+    that is left with one rater is left out. The gain of a sample is evaluated once more for each
+    different label that it has, and each fraction sums over all labels. Degrees of freedom follow
+    Satterthwaite, no fewer than the least of both. Raters are taken as exchangeable. Counts do not
+    say who spoke: their interval is for these raters and new samples.
+
+    A gain that is no share has the ends that `paired_difference` has for few samples where most of
+    those referred are alike, as with a rare class: fewer than ten of them, and than a quarter, lie
+    apart.
 
     Examples
     --------
@@ -153,7 +198,17 @@ def referral_curve(
     if not normalize:
         few = _ends_of_few(rows, referred, explained, confidence_level)
         interval = np.array([joined(*ends, known) for ends in zip(few, interval, strict=True)])
-    return ReferralCurve(fraction, v / of_all @ referred, gain, np.sqrt(V), interval)
+    return ReferralCurve(
+        fraction,
+        v / of_all @ referred,
+        gain,
+        np.sqrt(V),
+        interval,
+        rule=rule if isinstance(rule, str) else "given priorities",
+        normalize=normalize,
+        confidence_level=confidence_level,
+        raters=kind_of_raters(rows.labels, raters),
+    )
 
 
 def _priorities(rule, distribution: Distribution) -> NDArray:

@@ -12,14 +12,14 @@ from ..._rows import PredictionLike, Rows, class_column, class_names, read_rows
 from ..._utils.arrays import Floats, row_units
 from ..._utils.bins import Bins
 from ..._utils.checks import as_floats, checked, is_real
-from ..._utils.distances import Distance, is_ordinal
-from ..._utils.results import result
+from ..._utils.distances import Distance, is_linear
+from ..._utils.results import DataFrame, frame_of, result
 from ..._utils.types import ArrayLike, BinsLike, Groups, LabelsLike, Raters, Strategy, Weights
 from .._binned import squares
 from .._disagreement import pair_rates
 from .._evaluate import apart, points_of
 from .means import spread_of_bin, told_panel
-from .raters import FIXED_RATERS, random_raters
+from .two_way import FIXED_RATERS, kind_of_raters, random_raters
 
 # what is in the unit of a distance
 _IN_UNITS = ("mean_predicted", "mean_observed", "interval", "edges")
@@ -39,8 +39,12 @@ class ReliabilityCurve(NamedTuple):
         Number of values in the bin.
     edges : ndarray of shape (B + 1,)
         Edges of the bins.
-    class_name : object
-        The class that was asked for; None for all classes and for disagreement.
+    kind : object
+        "classwise", "disagreement", or the name of the class.
+    distance : None, "linear", "quadratic" or ndarray of shape (n_classes, n_classes)
+    confidence_level : float
+    raters : {"random", "fixed"}
+        Whether intervals are for new raters, or for these.
     """
 
     mean_predicted: Floats
@@ -48,7 +52,21 @@ class ReliabilityCurve(NamedTuple):
     interval: Floats
     bin_counts: NDArray
     edges: Floats
-    class_name: Any = None
+    kind: Any = "classwise"
+    distance: Distance = None
+    confidence_level: float = 0.95
+    raters: str = "fixed"
+
+    def to_frame(self) -> "DataFrame":
+        """A pandas DataFrame, one row for each bin."""
+        return frame_of(
+            {"from": self.edges[:-1]},
+            to=self.edges[1:],
+            mean_predicted=self.mean_predicted,
+            mean_observed=self.mean_observed,
+            interval=self.interval,
+            bin_counts=self.bin_counts,
+        )
 
 
 @checked
@@ -85,9 +103,9 @@ def reliability_curve(
         "disagreement": the predicted probability that two raters of a sample give different labels;
         samples with one rater are left out. A class: its name, or its column where names are no
         numbers.
-    distance : None, "ordinal", "interval" or array-like of shape (n_classes, n_classes), optional
+    distance : None, "linear", "quadratic" or array-like of shape (n_classes, n_classes), optional
         How far classes are apart, as in `expected_squared_loss`. Disagreement is then the mean
-        squared distance of two raters, in steps for "ordinal". Of probabilities only "ordinal" is
+        squared distance of two raters, in steps for "linear". Of probabilities only "linear" is
         meant: they are cumulative, of a class or any before it, and the last class is left out.
     classes : array-like of shape (n_classes,), optional
         Names of the columns of a bare array.
@@ -124,13 +142,18 @@ def reliability_curve(
     >>> (curve.mean_observed - curve.mean_predicted).round(2)  # too extreme at both ends
     array([ 0.05, -0.02, -0.  , -0.07, -0.11])
     """
-    how: dict = {"n_bins": n_bins, "strategy": strategy}
-    how["confidence_level"] = confidence_level
+    options: dict = {"n_bins": n_bins, "strategy": strategy}
+    options["confidence_level"] = confidence_level
     rows = read_rows(y, prediction, sample_weight, groups, classes=classes).weighted()
+    said: dict = {"distance": distance, "raters": kind_of_raters(rows.labels, raters)}
+    said["confidence_level"] = confidence_level
+    if kind is None:
+        raise ValueError("kind must be 'classwise', 'disagreement' or a class, got None.")
     if kind == "disagreement":
-        return _of_disagreement(rows, distance, raters, **how)
-    if distance is not None and not is_ordinal(distance):
-        raise ValueError(f"Probabilities have the distance 'ordinal' or None, got {distance!r}.")
+        curve = _of_disagreement(rows, distance, raters, **options)
+        return curve._replace(kind="disagreement", **said)
+    if distance is not None and not is_linear(distance):
+        raise ValueError(f"Probabilities have the distance 'linear' or None, got {distance!r}.")
     B = points_of(rows, distance)
     K = len(class_names(rows)) - (B is not None)
     pooled = kind == "classwise"
@@ -144,18 +167,18 @@ def reliability_curve(
             p = np.minimum(p @ B, 1.0)
         return p[:, columns]
 
-    found = _curve(rows, shares(rows.z), lambda rows: shares(rows.mu), raters, **how)
-    return found if pooled else found._replace(class_name=class_names(rows)[columns[0]])
+    curve = _curve(rows, shares(rows.z), lambda rows: shares(rows.mu), raters, **options)
+    return curve._replace(kind=kind if pooled else class_names(rows)[columns[0]], **said)
 
 
 def _of_disagreement(
-    rows: Rows, distance: Distance, raters: str | None, *, n_bins, **how
+    rows: Rows, distance: Distance, raters: str | None, *, n_bins, **options
 ) -> ReliabilityCurve:
     seen = rows.contributing(2)
     if seen is None:
         raise ValueError(
             "No sample of y with a positive weight has two raters or more, so there is no "
-            "disagreement to show; for single labels use ReliabilityDisplay, or another kind."
+            "disagreement to show; choose another kind for single labels."
         )
     P = apart(rows, distance)
     largest = 1.0
@@ -167,7 +190,7 @@ def _of_disagreement(
             n_bins = as_floats(n_bins, "n_bins") / largest
     phi = np.minimum(seen.distribution._disagreement(P), 1.0)[:, None]
     rate = partial(pair_rates, P=P)
-    found = _curve(seen, phi, rate, raters, least_raters=2, n_bins=n_bins, **how)
+    found = _curve(seen, phi, rate, raters, least_raters=2, n_bins=n_bins, **options)
     return found._replace(**{name: getattr(found, name) * largest for name in _IN_UNITS})
 
 

@@ -19,8 +19,8 @@ from ..._rows import KnownProbabilities, Labels, Rows
 from ..._utils.arrays import Floats, Indices, row_units
 from ..._utils.simplex import EPS
 from .._evaluate import Metric
-from .raters import worth
-from .statistic import MeanStatistic, Statistic
+from .replicates import MeanStatistic, Statistic
+from .two_way import worth
 
 # samples that speak, below which the jackknife is not believed
 FEW = 10
@@ -84,7 +84,7 @@ def difference_ends(
         return None
     if one.metric is not None and one.metric.tags.of_labels:
         return None
-    (first, p), (second, q) = (possible_terms(_terms_of(x), x.data) for x in (one, other))
+    (first, p), (second, q) = (possible_terms(_values_of(x), x.data) for x in (one, other))
     apart = first - second
     # decisions may be alike where predictions are not
     hard = np.isin(p, (0, 1)).all() or (one.metric is not None and one.metric.tags.of_decisions)
@@ -102,14 +102,14 @@ def difference_ends(
     return *ends, not raters
 
 
-def _terms_of(mean: MeanStatistic) -> Callable:
-    """The terms of samples, without their weights."""
+def _values_of(mean: MeanStatistic) -> Callable:
+    """The values of samples, which their terms are without weights."""
 
-    def terms(rows: Rows, at: Indices) -> Floats:
+    def values(rows: Rows, at: Indices) -> Floats:
         numerator, denominator = mean.terms(rows, at)
         return numerator / denominator
 
-    return terms
+    return values
 
 
 @np.errstate(all="ignore")
@@ -223,11 +223,13 @@ def _shifted(metric: Metric, rows: Rows, level: float, few: int) -> ScarceEnds |
     c = int((other > 0).sum())
     if min(c, (other < 1).sum()) >= few:
         return None
-    found = f"{c} of {len(rows)} samples have a label other than the predicted one: {_TOO_SMALL}"
+    few_differ = (
+        f"{c} of {len(rows)} samples have a label other than the predicted one: {_TOO_SMALL}"
+    )
     if metric.tags.takes_distribution:
-        _warn(f"{found}.")
+        _warn(f"{few_differ}.")
         return None
-    _warn(f"{found}; the interval assumes one factor on the odds of these labels.")
+    _warn(f"{few_differ}; the interval assumes one factor on the odds of these labels.")
     W, S = of_units(rows.weight * np.stack([np.ones(len(rows)), other]), rows)
     log_z = np.log(np.maximum(rows.z, EPS))
 

@@ -20,10 +20,10 @@ from ..._utils.arrays import Floats, Integers
 from ..._utils.checks import checked, is_count
 from ..._utils.results import result
 from ..._utils.types import ArrayLike, Groups, MetricFunction, Seed, Weights
-from .raters import FEW_RATERS, Blocks, Panel, spread_of
-from .readers import named_raters
+from .rater_comparison import named_raters
+from .replicates import Statistic, statistic_of
 from .scarce import scarce_ends
-from .statistic import Statistic, statistic_of
+from .two_way import FEW_RATERS, Blocks, Panel, spread_of
 
 # raters whose pairs are looked at, and samples that a pair needs
 _MOST = 12

@@ -1,0 +1,328 @@
+"""A metric that can be evaluated without some of its data.
+
+A jackknife asks for the values of a statistic without each block of samples and, where raters are
+random, without each block of raters and of single labels. `Statistic` evaluates it again on what
+is left. A ratio of sums over samples, `MeanStatistic`, needs the terms of each sample only once,
+and once more for each different label that the sample may lose.
+"""
+
+from collections.abc import Callable
+from functools import cached_property
+from typing import Any, Protocol, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..._rows import Annotations, Rows, read_for
+from ..._utils.arrays import Floats, Indices, Mask
+from ..._utils.checks import as_floats, check_same_length, n_rows, read_groups, take_rows
+from ..._utils.estimators import weight_params
+from ..._utils.tags import LossOverBins
+from .._evaluate import Metric, with_options
+from .two_way import (
+    FIXED_RATERS,
+    Blocks,
+    Design,
+    Replicates,
+    cells_of,
+    check_rows_remain,
+    deal_cells,
+    deal_rows,
+    panel_of,
+    random_raters,
+    warn_of_few,
+)
+
+# terms(rows, at): numerators (n,), or (n, m) of m means, and denominators (n,), of samples that may
+# have lost labels; they have the numbers `at` in the data, by which a closure finds what else it
+# knows of them
+Terms = Callable[[Rows, Indices], tuple[Floats, Floats]]
+
+
+class Data(Protocol):
+    """What a statistic is evaluated of, and without: `Rows`, or `Given`.
+
+    `labels` are `Annotations` where raters are left out, `w` weights and `groups` numbers of the
+    samples, or None.
+    """
+
+    labels: Any
+    w: Any
+    groups: NDArray | None
+
+    def __len__(self) -> int: ...
+
+    def take(self, rows: Indices, /) -> Self:
+        """Some of the samples."""
+
+    def keep(self, ratings: Mask, /) -> Self:
+        """Some of the labels, and the samples that still have one."""
+
+
+class Statistic:
+    """A function of data, evaluated again without parts of them.
+
+    Parameters
+    ----------
+    value : callable
+        ``value(data) -> float``.
+    data : Data
+    least_raters : int, default=1
+        Samples with fewer raters do not count.
+    signed_root : bool, default=False
+        Whether what is asked for is the signed root of the value.
+    second_order : bool, default=False
+        Whether the value is not a mean over samples, but of products of them.
+    compares_raters : bool, default=False
+        Whether labels of one sample are compared with each other.
+    metric : Metric, optional
+        What it is evaluated of.
+    """
+
+    def __init__(
+        self,
+        value: Callable,
+        data: Data,
+        *,
+        least_raters: int = 1,
+        signed_root: bool = False,
+        second_order: bool = False,
+        compares_raters: bool = False,
+        metric: Metric | None = None,
+    ):
+        self.value = value
+        self.data = data
+        self.least_raters = least_raters
+        self.signed_root = signed_root
+        self.second_order = second_order
+        self.compares_raters = compares_raters
+        self.metric = metric
+
+    @property
+    def labels(self) -> Any:
+        """The labels; `Annotations` where raters are left out."""
+        return self.data.labels
+
+    def design(self, raters: str | None, n_blocks: int, random_state) -> Design:
+        """Blocks of samples; and of raters and cells, where raters are random."""
+        data = self.data
+        y = random_raters(data.labels, raters)
+        w = None if data.w is None else as_floats(data.w, "sample_weight")
+        rows = deal_rows(len(data), data.groups, n_blocks, random_state, w)
+        if y is None:
+            return Design(rows)
+        check_rows_remain(y, data.w, max(self.least_raters, 1 + self.compares_raters))
+        panel = panel_of(y, data.w, self.least_raters, n_blocks, random_state)
+        warn_of_few(panel.n_raters, panel.worth)
+        return Design(rows, panel, self._cells(n_blocks, random_state))
+
+    def _cells(self, n_blocks: int, random_state) -> Blocks:
+        """Blocks of the cells that are left out."""
+        return deal_cells(self.labels, self.data.groups, n_blocks, random_state)
+
+    def replicates(self, design: Design) -> Replicates:
+        """The value of all data, and without each block of the design."""
+        result = Replicates(self.estimate(), self.without_rows(design.rows))
+        if design.panel is None or design.cells is None:
+            return result
+        without = self.without_ratings(design.panel.blocks)
+        gone = np.argwhere(np.isnan(without))
+        if len(gone) and np.isfinite(result.estimate).all():
+            y = self.labels
+            names = y.raters[np.unique(y.rater[design.panel.blocks.code == gone[0, 0]])]
+            raise ValueError(
+                f"Without rater {', '.join(map(str, names))} the metric is undefined; "
+                f"{FIXED_RATERS}"
+            )
+        return result._replace(
+            without_raters=without, without_cells=self.without_ratings(design.cells)
+        )
+
+    def estimate(self) -> Any:
+        """The value of all data."""
+        x = self.value(self.data)
+        if isinstance(x, (tuple, list)) or np.ndim(x):
+            raise ValueError(
+                f"metric must return one number, it returned a {type(x).__name__}; choose one of "
+                "its parts."
+            )
+        return float(x)
+
+    def without_rows(self, block: Blocks) -> Floats:
+        """The value without each block of samples, blocks first."""
+        kept = (np.flatnonzero(block.code != b) for b in range(block.n))
+        return np.array([self.value(self.data.take(rows)) for rows in kept])
+
+    def without_ratings(self, block: Blocks) -> Floats:
+        """The value without each block of labels, blocks first."""
+        kept = (block.code != b for b in range(block.n))
+        return np.array([self.value(self.data.keep(ratings)) for ratings in kept])
+
+    def of_part(self, ratings: Mask, rows: Indices) -> "Statistic":
+        """Of some of the labels, in some of the samples."""
+        return Statistic(self.value, self.data.keep(ratings).take(rows))
+
+
+class MeanStatistic(Statistic):
+    """A ratio of sums of the terms of samples, which depend on the counts of a sample alone.
+
+    Parameters
+    ----------
+    terms : Terms
+    data : Rows
+        Samples that all count.
+    least_raters : int, default=1
+    value : callable, optional
+        ``value(rows)``, the ratio of any samples; only `of_part` asks for it.
+    """
+
+    data: Rows
+
+    def __init__(
+        self,
+        terms: Terms,
+        data: Rows,
+        *,
+        least_raters: int = 1,
+        value: Any = None,
+        **others: Any,
+    ):
+        super().__init__(value, data, least_raters=least_raters, **others)
+        self.terms = terms
+        # (1 + m, n): the denominators come first
+        self.of_row = self._terms(data, np.arange(len(data)))
+        self.total = self.of_row.sum(axis=1)
+
+    def _terms(self, rows: Rows, at: Indices) -> Floats:
+        # without a label no sample may have enough
+        if not len(rows):
+            return np.zeros((len(self.of_row), 0))
+        numerator, denominator = self.terms(rows, at)
+        self._scalar = numerator.ndim == 1
+        return np.vstack([denominator, numerator.T])
+
+    def _ratio(self, sums: Floats) -> Any:
+        """N/D, of sums in the last axis; NaN where nothing that counts is left."""
+        D = sums[..., :1]
+        ratio = sums[..., 1:] / np.where(1e-12 * self.total[0] < D, D, np.nan)
+        return ratio[..., 0] if self._scalar else ratio
+
+    def _cells(self, n_blocks: int, random_state) -> Blocks:
+        """Each cell by itself."""
+        return cells_of(self.labels, self.data.groups)
+
+    def estimate(self) -> Any:
+        return self._ratio(self.total)
+
+    def without_rows(self, block: Blocks) -> Floats:
+        return self._ratio(self.total - _sums(block, self.of_row))
+
+    def without_ratings(self, block: Blocks) -> Floats:
+        if block.apart:
+            return self._ratio(self.total + _sums(block, self._changes))
+        kept = (self.data.keep(block.code != b) for b in range(block.n))
+        return self._ratio(np.array([self._sum(rows) for rows in kept]))
+
+    def _sum(self, rows: Rows) -> Floats:
+        """Sums of the terms of samples that may have lost labels."""
+        seen = np.flatnonzero(rows.contributes(self.least_raters))
+        return self._terms(rows.take(seen), seen).sum(axis=1)
+
+    @cached_property
+    def _changes(self) -> Floats:
+        """What the terms of its sample change by without each label, shape (1 + m, n_ratings).
+
+        Labels of one sample that are alike change the same: each class is taken off once.
+        """
+        y: Annotations = self.labels
+        row = y.row
+        counted = self.data.anonymous()
+        change = np.empty((len(self.of_row), len(row)))
+        for k in range(y.shape[1]):
+            at = np.flatnonzero(y.counts[:, k])
+            losing = counted.take(at)
+            losing.labels.counts[:, k] -= 1
+            enough = np.flatnonzero(losing.contributes(self.least_raters))
+            changed = -self.of_row
+            changed[:, at[enough]] += self._terms(losing.take(enough), at[enough])
+            given = np.flatnonzero(y.label == k)
+            change[:, given] = changed[:, row[given]]
+        return change
+
+
+def _sums(block: Blocks, values: Floats) -> Floats:
+    """Sums of values (m, n) over the units of each block, shape (n_blocks, m)."""
+    return np.stack([np.bincount(block.code, v, block.n) for v in values], axis=1)
+
+
+class Given:
+    """Data of a function that is no metric of this package, as given."""
+
+    def __init__(self, labels: Any, prediction: Any, w: Any, groups: NDArray | None):
+        self.labels = labels
+        self.prediction = prediction
+        self.w = w
+        self.groups = groups
+
+    @classmethod
+    def read(cls, y: Any, prediction: Any, sample_weight: Any, groups: Any) -> "Given":
+        """Data of one length, without the samples that nobody rated."""
+        n = n_rows(y)
+        check_same_length(n, prediction=prediction, groups=groups, sample_weight=sample_weight)
+        data = cls(y, prediction, sample_weight, read_groups(groups, n))
+        if isinstance(y, Annotations) and y.has_gaps:
+            return data.take(y.rated)
+        return data
+
+    def __len__(self) -> int:
+        return n_rows(self.labels)
+
+    def take(self, rows: Indices) -> "Given":
+        """Some of the samples."""
+        parts = (self.labels, self.prediction, self.w, self.groups)
+        return Given(*(take_rows(part, rows) for part in parts))
+
+    def keep(self, ratings: Mask) -> "Given":
+        """Some of the labels, and the samples that still have one."""
+        y = self.labels.keep(ratings)
+        return Given(y, self.prediction, self.w, self.groups).take(y.rated)
+
+
+def statistic_of(
+    metric: Callable, y, prediction, sample_weight, groups, options, raters: str | None = None
+) -> Statistic:
+    """The statistic that a metric is of these data, for `raters` who are fixed or a sample."""
+    bound = with_options(metric, options)
+    if bound is None:
+        data = Given.read(y, prediction, sample_weight, groups)
+        return Statistic(_value_of(metric, options), data)
+    rows = read_for(bound, y, prediction, sample_weight, groups)
+    if raters == "fixed" and isinstance(bound.tags, LossOverBins):
+        # labels by one of these raters depend on each other within a sample only
+        rows = rows.anonymous()
+    return of_metric(bound, rows)
+
+
+def of_metric(metric: Metric, rows: Rows) -> Statistic:
+    """The statistic that a metric of this package is of these samples."""
+    tags = metric.tags
+    options = {
+        "least_raters": tags.least_raters,
+        "signed_root": tags.signed_root,
+        "compares_raters": tags.compares_raters or tags.least_raters > 1,
+        "metric": metric,
+    }
+    seen = rows.contributing(tags.least_raters)
+    if metric.is_mean and seen is not None:
+        return MeanStatistic(metric.terms, seen, value=metric.value, **options)
+    # samples that do not count are no units; where none does, the metric says so
+    return Statistic(metric.value, rows if seen is None else seen, second_order=True, **options)
+
+
+def _value_of(function: Callable, options: dict) -> Callable[[Given], float]:
+    """The value of any function of y and a prediction."""
+
+    def value(data: Given) -> float:
+        return function(data.labels, data.prediction, **weight_params(data.w), **options)
+
+    return value

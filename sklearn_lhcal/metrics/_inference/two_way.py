@@ -1,0 +1,370 @@
+"""Variances over samples and raters, from a statistic's values without blocks of its data.
+
+Letters: T the statistic of all data, G blocks of samples, r raters, c_r their shares of the data,
+V_row, V_rat and V_cell the three jackknives.
+"""
+
+import warnings
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..._rows import Annotations
+from ..._utils.arrays import Floats, Indices, row_units
+from ..._utils.results import VarianceComponents
+
+# with fewer degrees of freedom Student's quantile is of no use
+_LEAST_DF = 2.0
+# groups that are worth fewer of equal size, and less than half of their number, are few
+_FEW_GROUPS = 10
+# fewer raters may look alike by chance, and intervals for new ones may cover too rarely
+FEW_RATERS = 5
+# from fewer raters no interval for new ones follows
+LEAST_RATERS = 3
+# what messages advise
+FIXED_RATERS = 'raters="fixed" gives the interval for these raters and new samples.'
+# share of the samples that may hang on one rater
+_MOST_LOST = 0.9
+# more raters than this are left out in blocks
+MOST_SINGLE = 50
+
+
+class Blocks(NamedTuple):
+    """Which block each unit belongs to.
+
+    Attributes
+    ----------
+    code : ndarray of shape (n_units,)
+        Number of the block of each sample, rater or label.
+    n : int
+        Number of blocks.
+    apart : bool
+        Whether no two labels of one sample share a block, so that the changes of samples add up.
+    df : float
+        Satterthwaite's degrees of freedom of a sum of squares over blocks of samples.
+    """
+
+    code: Indices
+    n: int
+    apart: bool = False
+    df: float = np.nan
+
+
+class Replicates(NamedTuple):
+    """A statistic, and its values without each block of samples, of raters and of cells.
+
+    Statistics may be arrays: blocks come first.
+    """
+
+    estimate: Any
+    without_rows: Floats
+    without_raters: Floats | None = None
+    without_cells: Floats | None = None
+
+    def minus(self, other: "Replicates") -> "Replicates":
+        """Those of the difference of two statistics of the same data."""
+        pairs = zip(self, other, strict=True)
+        return Replicates._make(None if a is None else a - b for a, b in pairs)
+
+
+class Spread(NamedTuple):
+    """Variance of a statistic, its degrees of freedom, and what it is made of."""
+
+    variance: Any
+    df: Any
+    components: VarianceComponents
+
+
+class Panel(NamedTuple):
+    """Raters who are left out, and what a sum of squares over them is worth.
+
+    Attributes
+    ----------
+    blocks : Blocks
+        The rater of each label, or the block of raters.
+    f : float
+        The jackknife's factor of V_rat, (R − 1)/R where each rater rates each sample; and of
+        V_cell, as without a cell the mean of its sample moves as that of all samples does without a
+        rater.
+    df : float
+        Satterthwaite's degrees of freedom of a sum of squares over raters with unequal shares.
+    n_raters : int
+        Raters that contribute.
+    worth : float
+        How many raters with equal loads they are worth.
+    """
+
+    blocks: Blocks
+    f: float
+    df: float
+    n_raters: int
+    worth: float
+
+
+class Design(NamedTuple):
+    """What is left out at a time: blocks of rows, and of raters and cells where raters are random.
+
+    A cell is what one rater said of one sample, or group of samples.
+    """
+
+    rows: Blocks
+    panel: Panel | None = None
+    cells: Blocks | None = None
+
+
+# ----------------------------------------------------------------------------------------- blocks
+
+
+def deal(sizes: NDArray, n_blocks: int, rng) -> Blocks:
+    """Units of different sizes, in random order, dealt so that blocks have like sizes."""
+    shuffled = rng.permutation(len(sizes))
+    B = min(n_blocks, len(sizes))
+    block_of = np.empty(len(sizes), dtype=np.intp)
+    if sizes.max() == 1:
+        block_of[shuffled] = np.resize(np.arange(B), len(sizes))
+        return Blocks(block_of, B)
+    # the largest first, each to the emptiest block
+    load = np.zeros(B)
+    for unit in shuffled[np.argsort(-sizes[shuffled], kind="stable")]:
+        block_of[unit] = np.argmin(load)
+        load[block_of[unit]] += sizes[unit]
+    return Blocks(block_of, B)
+
+
+def deal_rows(n: int, groups: NDArray | None, n_blocks: int, rng, w=None) -> Blocks:
+    """Blocks of n samples with weights w, the samples of a group together."""
+    unit = row_units(groups, n)
+    sizes = np.bincount(unit)
+    if len(sizes) < 2 or n_blocks < 2:
+        raise ValueError(
+            f"An interval needs two samples or groups that count, and two blocks at least, got "
+            f"{len(sizes)} samples or groups and {n_blocks} blocks."
+        )
+    dealt = deal(sizes, n_blocks, rng)
+    W = np.bincount(unit, w)
+    if groups is not None and worth(W) < min(_FEW_GROUPS, len(W) / 2):
+        warnings.warn(
+            f"The {len(W)} groups are worth only {worth(W):.1f} of equal size: the interval may "
+            "cover too rarely.",
+            stacklevel=4,
+        )
+    return blocks_of(dealt.code[unit], unit, w)
+
+
+def blocks_of(code: Indices, unit: Indices, w=None) -> Blocks:
+    """Blocks of rows, from the number of the block of each row, and of its unit; w are weights."""
+    present, code = np.unique(code, return_inverse=True)
+    B = len(present)
+    block = np.zeros(unit.max() + 1, dtype=np.intp)
+    block[unit] = code
+    # squares of sums over units, which are as unequal as their weights
+    df = worth(np.bincount(block, np.bincount(unit, w) ** 2)) - 1
+    return Blocks(code, B, df=max(df, min(B - 1.0, _LEAST_DF)))
+
+
+def cells_of(y: Annotations, groups: NDArray | None) -> Blocks:
+    """The cell of each label: itself, or what one rater said of one group."""
+    N = len(y.rater)
+    if groups is None:
+        return Blocks(np.arange(N), N, apart=True)
+    cells, cell = np.unique(groups[y.row] * len(y.raters) + y.rater, return_inverse=True)
+    return Blocks(cell, len(cells), apart=True)
+
+
+def deal_cells(y: Annotations, groups: NDArray | None, n_blocks: int, rng) -> Blocks:
+    """Blocks of cells; those of a sample go to different ones as far as there are enough."""
+    cells = cells_of(y, groups)
+    B = min(n_blocks, cells.n)
+    if groups is not None:
+        return Blocks(rng.permutation(cells.n)[cells.code] % B, B)
+    if cells.n == B:
+        return cells
+    # a sample has a block of its own, from which on its cells go to blocks in turn
+    first = rng.permutation(len(y)) * B // len(y)
+    place = np.arange(cells.n) - y.indptr[y.row]
+    return Blocks((first[y.row] + place) % B, B)
+
+
+def panel_of(
+    y: Annotations, w, least_raters: int, n_blocks: int, rng, dealt: Blocks | None = None
+) -> Panel:
+    """Blocks of raters, and their shares; `w` are the weights of samples or None.
+
+    `dealt` are blocks of all raters, where these are known.
+    """
+    w = np.ones(len(y)) if w is None else w
+    row = y.row
+    c = _shares(y, row, w, least_raters, slice(None))
+    present = np.flatnonzero(c)
+    check_several_raters(len(present), least_raters)
+    if dealt is None:
+        dealt = _deal_raters(y, present, n_blocks, rng)
+    blocks = dealt._replace(code=dealt.code[y.rater])
+    left = (np.flatnonzero(blocks.code != b) for b in range(dealt.n))
+    without = (_shares(y, row, w, least_raters, kept) for kept in left)
+    # Σ_b Σ_r (c_r − c_r(without b))²
+    moved = sum(((c - c_left) ** 2).sum() for c_left in without)
+    of_blocks = np.bincount(dealt.code, c, dealt.n)
+    return Panel(
+        blocks=blocks,
+        f=float((c**2).sum() / moved),
+        # (Σc²)²/Σc⁴ squares of equal expectation are worth those of shares c
+        df=worth(of_blocks**2) - 1,
+        n_raters=len(present),
+        worth=worth(c),
+    )
+
+
+def _deal_raters(y: Annotations, present: Indices, n_blocks: int, rng) -> Blocks:
+    """Blocks of all raters; those who contribute nothing belong to any block."""
+    most = max(n_blocks, MOST_SINGLE)
+    dealt = Blocks(np.arange(len(present)), len(present), apart=True)
+    if len(present) > most:
+        dealt = deal(np.bincount(y.rater)[present], most, rng)
+    code = np.zeros(len(y.raters), dtype=np.intp)
+    code[present] = dealt.code
+    return dealt._replace(code=code)
+
+
+def check_rows_remain(y: Annotations, w: NDArray | None, least_raters: int) -> None:
+    """Refuse raters without whom hardly a sample has enough labels; `w` are weights or None."""
+    w = np.where(y.n >= least_raters, np.ones(len(y)) if w is None else w, 0.0)
+    if np.count_nonzero(np.bincount(y.rater)) < LEAST_RATERS:
+        # too few raters, which is another error
+        return
+    lost = np.where(y.n <= least_raters, w, 0.0)[y.row]
+    gone = np.bincount(y.rater, lost, len(y.raters))
+    lost = gone.max() / max(w.sum(), np.finfo(float).tiny)
+    if lost > _MOST_LOST:
+        name = y.raters[int(gone.argmax())]
+        raise ValueError(
+            f"Without rater {name} only {max(1 - lost, 0.0):.1%} of the samples have "
+            f"{least_raters} labels: intervals for new raters need more; {FIXED_RATERS}"
+        )
+
+
+def _shares(y: Annotations, row: Indices, w: NDArray, least_raters: int, kept: Any) -> Floats:
+    """c_r, the share of each rater in a mean over samples of the labels kept, shape (n_raters,)."""
+    row = row[kept]
+    n = np.bincount(row, minlength=len(y))
+    weight = np.where(n >= least_raters, w, 0.0)
+    c = np.bincount(y.rater[kept], (weight / np.maximum(n, 1))[row], len(y.raters))
+    return c / max(weight.sum(), np.finfo(float).tiny)
+
+
+def worth(c: NDArray) -> float:
+    """``(Σ_r c_r)²/Σ_r c_r²``: how many raters of equal loads are worth those with loads c.
+
+    A mean over them is as certain (Kish 1965).
+    """
+    return float(c.sum() ** 2 / (c**2).sum())
+
+
+def check_several_raters(n_raters: int, least_raters: int) -> None:
+    """ValueError for fewer than three raters, of samples that need so many labels to count."""
+    if n_raters >= LEAST_RATERS:
+        return
+    of_rows = ""
+    if least_raters > 1:
+        of_rows = f" with samples of {least_raters} labels or more"
+    raise ValueError(
+        f"Intervals for new raters need three raters at least, got {n_raters}{of_rows}; "
+        f"{FIXED_RATERS}"
+    )
+
+
+def warn_of_few(n_raters: int, worth: float, stacklevel: int = 4) -> None:
+    """Warn of few raters, or of few who give most of the labels."""
+    if n_raters < FEW_RATERS:
+        reason = f"There are only {n_raters} raters"
+    elif worth < LEAST_RATERS:
+        reason = f"The {n_raters} raters are worth only {worth:.1f} with equal loads"
+    else:
+        return
+    warnings.warn(
+        f"{reason}: intervals for new raters may cover too rarely; {FIXED_RATERS}",
+        stacklevel=stacklevel,
+    )
+
+
+# -------------------------------------------------------------------------------------- variances
+
+
+def spread_of(found: Replicates, design: Design, *, second_order: bool = False) -> Spread:
+    """The variance of a statistic and its degrees of freedom, raters fixed where there is no panel.
+
+    `second_order` says that the statistic is not a mean of samples, but of products of them.
+    """
+    V_row = row_variance(found, np.bincount(design.rows.code))
+    df_row = design.rows.df
+    if design.panel is None:
+        return Spread(V_row, df_row, VarianceComponents(V_row))
+    T, _, without_raters, without_cells = found
+    options = (V_row, df_row, design.panel)
+    return over_raters(T, without_raters, without_cells, *options, second_order=second_order)
+
+
+def over_raters(
+    T: Any,
+    without_raters: Any,
+    without_cells: Any,
+    V_row: Any,
+    df_row: Any,
+    panel: Panel,
+    *,
+    second_order: bool = False,
+) -> Spread:
+    """The variance over samples and raters; that over samples has `df_row` degrees of freedom.
+
+    V = V_row + max(V_rat − V_cell, 0): the jackknife over raters counts what single labels add,
+    which is in V_row too.
+    """
+    V_rat, V_cell = (
+        panel.f * ((without - T) ** 2).sum(axis=0) for without in (without_raters, without_cells)
+    )
+    excess = V_rat - V_cell
+    V = V_row + np.maximum(excess, 0.0)
+    # few raters may look alike by chance: worth fewer than five, rounded
+    uncertain = second_order or panel.worth < FEW_RATERS - 0.5
+    # Satterthwaite's degrees of freedom; cells are as many as samples, or blocks of them
+    noise = V_row**2 / df_row
+    of_raters = V_rat**2 / max(panel.df, 1e-9) + V_cell**2 / df_row
+    noise = noise + np.where((excess > 0) | uncertain, of_raters, 0.0)
+    df = np.divide(V**2, noise, out=np.full(np.shape(V), df_row, dtype=float), where=noise > 0)
+    # V_rat − V_cell may be a small difference of large numbers
+    df = np.maximum(df, np.minimum(df_row, _LEAST_DF))
+    return Spread(V, df, VarianceComponents(V_row, V_rat, V_cell))
+
+
+def row_variance(found: Replicates, sizes: NDArray) -> Any:
+    """The delete-a-block jackknife for blocks of so many samples each."""
+    return (row_deviations(found, sizes) ** 2).mean(axis=0)
+
+
+def row_deviations(found: Replicates, sizes: NDArray) -> Any:
+    """Deviations of pseudo-values, blocks first, whose mean square is the variance."""
+    B = len(sizes)
+    # n/m_b, as many axes as the values have
+    h = (sizes.sum() / sizes).reshape(-1, *[1] * np.ndim(found.estimate))
+    pseudo = h * found.estimate - (h - 1) * found.without_rows
+    centre = B * found.estimate - ((1 - 1 / h) * found.without_rows).sum(axis=0)
+    return (pseudo - centre) / np.sqrt(h - 1)
+
+
+def random_raters(y, raters: str | None) -> Annotations | None:
+    """The annotations, where their raters are taken as a sample; None where they are fixed.
+
+    None for `raters` is "random" with `Annotations`, "fixed" with all else.
+    """
+    if raters == "random" and not isinstance(y, Annotations):
+        raise ValueError(
+            'raters="random" needs to know who gave each label: make y of them by '
+            "label_histogram.Annotations.from_long or from_matrix."
+        )
+    return y if raters != "fixed" and isinstance(y, Annotations) else None
+
+
+def kind_of_raters(y, raters: str | None) -> str:
+    """Whether intervals are for new raters, "random", or for these, "fixed"."""
+    return "fixed" if random_raters(y, raters) is None else "random"
