@@ -27,6 +27,7 @@ CALIBRATORS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:.*so α0 is infinite:UserWarning")
 @pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt])
 @pytest.mark.parametrize("name", CALIBRATORS)
@@ -53,6 +54,7 @@ FURTHER = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:y does not say who gave the labels:UserWarning")
 @pytest.mark.parametrize("name", FURTHER)
 def test_an_interrupted_refit_changes_nothing(name):

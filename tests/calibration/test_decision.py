@@ -69,6 +69,7 @@ def kinked(n, seed=0):
     return np.column_stack([np.zeros(n), s]), Q, (rng.random(n) < Q[:, 1]).astype(int)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scaling", SCALINGS)
 def test_nll_is_the_scaling_of_that_name(scaling, data):
     for mixing in (None, "uniform", "prior"):
@@ -86,6 +87,7 @@ def test_nll_is_the_scaling_of_that_name(scaling, data):
                 assert scaling == "stacked" or name not in vars(ours)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scaling", SCALINGS)
 @pytest.mark.parametrize("criterion", ["auto", "direct", "margin", "ece"])
 def test_decisions_and_expected_costs(scaling, criterion, data):
@@ -110,6 +112,7 @@ def test_decisions_and_expected_costs(scaling, criterion, data):
     assert_array_equal(again.predict_proba(data.prediction), z)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scaling", ["temperature", "bias_corrected"])
 def test_risk_is_lowered_where_the_log_loss_looks_elsewhere(scaling):
     u, _, y = kinked(2000)
@@ -143,6 +146,7 @@ def test_an_expensive_mistake_that_did_not_occur_counts():
     assert free.criterion_ == "direct"
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:Classes are labelled less often")
 @pytest.mark.parametrize("scaling", SCALINGS)
 @pytest.mark.parametrize("mixing", ["uniform", None])
@@ -316,6 +320,7 @@ PAPER = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scaling", ["temperature", "vector"])
 def test_the_grid_of_the_paper_is_its_method_whole(scaling, data):
     """P4 Table B.1, eq. 18 for a temperature too, no mixing, no safeguard; what is given stays."""
@@ -343,6 +348,7 @@ def test_without_the_grid_of_the_paper_there_are_mixing_and_safeguard(data):
     assert_array_equal(said.predict_proba(data.prediction), auto)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scaling", ["stacked", "temperature"])
 def test_a_grid_replaces_the_exact_search_and_an_empty_one_does_not(scaling, data):
     model = DecisionCalibration("proba", C3, scaling=scaling, inner_cv=2)

@@ -86,6 +86,7 @@ def test_everything_else_is_passed_through(board):
     )
 
 
+@pytest.mark.slow
 def test_calibration_helps_elsewhere(board):
     """Calibrated within the training data.
 

@@ -104,6 +104,7 @@ def failures(kind, seeds):
     return found[found > 1e-3]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_mixing_is_not_worse_than_none(kind):
     """Seed 31 is left out: there the evidence prefers mixing to biases of 64 samples."""
@@ -150,6 +151,7 @@ def test_changed_frequencies_leave_a_vector_and_a_matrix_level_with_biases(K, sh
     assert max(others) < bias_corrected + 0.012
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [*KINDS.values(), MatrixScaling, StackedCalibration])
 @pytest.mark.parametrize("K", [2, 10])
 def test_the_scale_of_scores_does_not_matter(kind, K):

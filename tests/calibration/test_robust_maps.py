@@ -328,6 +328,7 @@ def test_mixing_in_log_space():
 # ----------------------------------------------------------------------------------- shrinkage
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("calibrator", SHRUNK, ids=name)
 @pytest.mark.parametrize(
     "base", [GaussianNB(var_smoothing=0.1), LogisticRegression(max_iter=2000)], ids=name

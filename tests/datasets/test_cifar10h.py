@@ -203,6 +203,7 @@ def test_refusal_says_what_to_do(counts, home, status):
     assert left_in(home) == []
 
 
+@pytest.mark.slow
 def test_a_server_whose_headers_trickle_is_given_up(counts, home):
     """Each letter comes in time, and the header never ends."""
     begin = time.monotonic()
@@ -344,6 +345,7 @@ def test_a_large_file_that_is_there_is_not_read(counts, home, monkeypatch):
         fetch_cifar10h(data_home=home)
 
 
+@pytest.mark.slow
 def test_a_server_that_trickles_is_given_up(counts, home):
     """Each byte comes in time, but not all of them in ten times the timeout."""
     begin = time.monotonic()

@@ -118,6 +118,7 @@ WRONG = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", WRONG)
 def test_wrong_content_is_an_error_and_leaves_nothing(how, home):
     content, message = WRONG[how]

@@ -127,6 +127,7 @@ def _cover(y, prediction, kind, z, true, w, strategy="uniform"):
     return (low <= truth) & (truth <= high), np.where(np.isnan(low), 0, bins.bin_counts)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("overconfidence", [1.0, 0.6, 1.6])
 @pytest.mark.parametrize(
     ("what", "scenario"),
@@ -156,6 +157,7 @@ def test_intervals_cover(what, scenario, overconfidence):
         assert 0.85 <= hits[few].mean() <= 0.99
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("overconfidence", [1.0, 1.6])
 @pytest.mark.parametrize("what", ["class", "pooled", "disagreement"])
 @pytest.mark.parametrize("how", ["weights", "quantile"])

@@ -181,6 +181,7 @@ def test_order_of_the_rows_does_not_matter(data, distribution, normalize):
         np.testing.assert_allclose(one.interval, other.interval, rtol=1e-10, atol=1e-15)
 
 
+@pytest.mark.slow
 def test_rows_of_equal_priority_are_referred_in_random_order(data, distribution):
     curve = referral_curve(data.counts, distribution, rule=np.zeros(300))
     np.testing.assert_allclose(both(curve), curve.fraction[:, None] * both(curve)[-1], atol=1e-15)

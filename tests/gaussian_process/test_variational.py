@@ -288,6 +288,7 @@ def test_learning_raises_the_bound():
 GPYTORCH = {"rbf": None, "matern12": 0.5, "matern32": 1.5, "matern52": 2.5}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kernel", GPYTORCH)
 @pytest.mark.parametrize("n_inducing", [30, 60])
 def test_the_bound_is_that_of_gpytorch(kernel, n_inducing):

@@ -77,6 +77,7 @@ def test_a_long_table_with_times_says_the_same():
         Annotations.from_long(*columns, order=np.where(column[order] == 2, np.nan, 0.0))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ordered", [True, False])
 def test_numbers_at_random_raise_no_alarm(ordered):
     """The statistic is standard normal: Kolmogorov–Smirnov over 200 studies."""

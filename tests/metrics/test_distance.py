@@ -119,6 +119,7 @@ def of_two_rows(n, metric):
     return mean, Q, z
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n", [2, 3])
 @pytest.mark.parametrize("name", DISTANCES)
 def test_losses_are_unbiased(name, n):

@@ -395,6 +395,7 @@ def test_acting_that_no_sample_calls_for_may_be_called_for_elsewhere(reference, 
     assert_allclose(interval[0, 0], [low * share, high * share], rtol=0.15)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("of_curve", [total_cost_of_stopping, gain_of_a_fifth])
 def test_points_of_curves_are_covered_where_a_class_is_rare(of_curve):
     """40 samples with 2 % of the second class: Student's intervals cover in .78 and .70."""

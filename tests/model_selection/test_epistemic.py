@@ -100,6 +100,7 @@ FORMS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("routing", [False, True])
 def test_a_search_with_the_splitters_scorer_gives_the_same_numbers(form, routing):

@@ -80,6 +80,7 @@ MODELS = {
 KINDS = {"forest": Ensemble, "alpha": Dirichlet, "mixture": DirichletMixture}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", MODELS)
 def test_predictions_equal_a_loop_by_hand(data, name):
     """Rows in the order of X, for shuffled folds; frames whose names are not sorted.

@@ -386,6 +386,7 @@ def test_derivatives_are_numbers_for_any_batch(data, n, K, loss):
 # --- what they are minimal at ---
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["canonical", "marginal", "top_label"])
 @pytest.mark.parametrize("weighted", [False, True])
 def test_residual_form_is_unbiased(kind, weighted):

@@ -85,6 +85,7 @@ def test_a_module_instance_is_copied(data):
     assert_array_equal(clone(net).fit(data.X, data.counts).predict_proba(data.X), z)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", [{}, {"early_stopping": 3}], ids=str)
 def test_seeds(data, options):
     """The initial weights, the batches, dropout and the held-out rows follow the seed.

@@ -130,6 +130,7 @@ def test_a_refit_that_fails_changes_nothing(name, error):
     assert model.fit(other, OTHER_Y).predict_proba(other).shape == (50, 2)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:The fitted gain is flat:UserWarning")
 @pytest.mark.parametrize("error", ERRORS)
 @pytest.mark.parametrize("name", CASES)

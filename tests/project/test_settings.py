@@ -53,6 +53,7 @@ def predicted(name):
 expected = cache(predicted)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "mode"),
     CASES,

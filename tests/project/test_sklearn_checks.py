@@ -1,6 +1,7 @@
 """scikit-learn's own checks, over every estimator of the package."""
 
 import inspect
+import warnings
 
 import numpy as np
 import pytest
@@ -88,6 +89,17 @@ def around_a_classifier():
 ESTIMATORS = [*around_a_classifier(), *LISTED]
 
 
+def is_slow(estimator):
+    """What fits many scalings, whose smaller relatives are checked as well."""
+    stacked = getattr(estimator, "scaling", None) in ("stacked", "bias_corrected")
+    wraps = isinstance(estimator, AlphaCalibration) and estimator.estimator is None
+    return stacked or wraps or isinstance(estimator, StackedCalibration)
+
+
+QUICK = [estimator for estimator in ESTIMATORS if not is_slow(estimator)]
+SLOW = [estimator for estimator in ESTIMATORS if is_slow(estimator)]
+
+
 COLUMNS = "each column of X is a class, whichever labels occur in y"
 PRECOMPUTED = {
     "check_classifiers_train": COLUMNS,
@@ -121,18 +133,36 @@ def expected_failures(estimator):
     return PRECOMPUTED if isinstance(estimator, PrecomputedClassifier) else {}
 
 
-@pytest.mark.filterwarnings("ignore:The calibration labels are separable:UserWarning")
-@pytest.mark.filterwarnings("ignore:y does not say who gave the labels:UserWarning")
-@pytest.mark.filterwarnings("ignore:No calibration sample has two labels:UserWarning")
-@pytest.mark.filterwarnings("ignore:.* carved samples are too few:UserWarning")
-@pytest.mark.filterwarnings("ignore:The estimate is .* for all carved samples:UserWarning")
-@pytest.mark.filterwarnings("ignore:The fitted gain is flat:UserWarning")
-@pytest.mark.filterwarnings("ignore:The .* calibration samples cannot tell:UserWarning")
-@parametrize_with_checks(ESTIMATORS, expected_failed_checks=expected_failures)
+WARNS = (
+    "The calibration labels are separable",
+    "y does not say who gave the labels",
+    "No calibration sample has two labels",
+    ".* carved samples are too few",
+    "The estimate is .* for all carved samples",
+    "The fitted gain is flat",
+    "The .* calibration samples cannot tell",
+)
+
+
+def passes(estimator, check):
+    with warnings.catch_warnings():
+        for message in WARNS:
+            warnings.filterwarnings("ignore", message, UserWarning)
+        check(estimator)
+
+
+@parametrize_with_checks(QUICK, expected_failed_checks=expected_failures)
 def test_sklearn_checks(estimator, check):
-    check(estimator)
+    passes(estimator, check)
 
 
+@pytest.mark.slow
+@parametrize_with_checks(SLOW, expected_failed_checks=expected_failures)
+def test_slow_sklearn_checks(estimator, check):
+    passes(estimator, check)
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "estimator",
     [PrecomputedClassifier("logits"), net_of_any_shape(), OrdinalScaling(random_state=0)],
@@ -146,6 +176,7 @@ def test_what_is_expected_to_fail_fails(estimator):
     assert failed == set(expected)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::UserWarning")
 @pytest.mark.parametrize("estimator", ESTIMATORS, ids=lambda one: type(one).__name__)
 def test_a_fit_with_nothing_to_route_is_the_same(estimator):

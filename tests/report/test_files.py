@@ -229,6 +229,7 @@ def test_a_single_row_is_no_study(data, read, tmp_path, capsys):
     assert "two rows" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_rows_are_called_what_their_owner_calls_them():
     """In the list of cases to read again."""
     data = make_label_histograms(150, n_raters=3, random_state=0)

@@ -54,6 +54,7 @@ def long(proba):
     return proba.melt("film", var_name="what", value_name="probability")
 
 
+@pytest.mark.slow
 def test_rows_and_columns_say_the_same(tables, run):
     labels, proba = tables
     found = run(labels, proba, "--finding", "what", "--only", "mass")
@@ -69,6 +70,7 @@ def test_rows_and_columns_say_the_same(tables, run):
         assert other["findings"] == found["findings"]
 
 
+@pytest.mark.slow
 def test_the_page_is_that_of_the_finding_alone(tables, run):
     """The other rows are as if they were not there."""
     labels, proba = tables
@@ -105,6 +107,7 @@ def test_without_a_choice_the_names_are_listed(tables, run):
         assert str(NAMES) in run(labels, proba, "--finding", "what", *more)
 
 
+@pytest.mark.slow
 def test_answers_in_words_and_findings_that_the_model_lacks(tables, run):
     labels, proba = tables
     more = ["--finding", "what", "--only", "mass"]

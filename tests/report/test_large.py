@@ -22,6 +22,7 @@ def number(made, name):
     return found
 
 
+@pytest.mark.slow
 def test_of_very_many_cases_some_make_what_is_no_mean(monkeypatch):
     """And fewer blocks; the verdict is that of all cases, and the page says so."""
     data = make_label_histograms(400, n_raters=2, overconfidence=3.0, random_state=0)
@@ -43,6 +44,7 @@ def test_of_very_many_cases_some_make_what_is_no_mean(monkeypatch):
     assert not [c for c in whole.data["checks"] if c["code"] == "many_cases"]
 
 
+@pytest.mark.slow
 def test_20_000_votes_of_one_case_cost_nothing():
     """The numbers are those of shares, and the figure has bins."""
     data = make_label_histograms(60, n_raters=3, random_state=0)

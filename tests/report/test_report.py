@@ -83,6 +83,7 @@ def test_a_number_is_the_public_metric_with_its_interval(data, made, name, funct
     assert found["level"] == 0.95
 
 
+@pytest.mark.slow
 def test_a_biased_number_has_no_interval(data, made):
     found = number(made, "expected_calibration_error")
     expected = metrics.expected_calibration_error(data.counts, data.prediction)

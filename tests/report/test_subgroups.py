@@ -15,6 +15,7 @@ pytest.importorskip("jinja2")
 pytest.importorskip("matplotlib")
 
 
+@pytest.mark.slow
 def test_subgroups_are_those_of_the_audit():
     data = make_label_histograms(150, n_raters=2, random_state=0)
     sites = {"site": np.repeat(["north", "south"], 75), "device": np.tile([1, 2, 3], 50)}

@@ -91,6 +91,7 @@ def test_entries_in_parts(data):
 # --- weights beyond all counts ---
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize("scale", [1e30, 1e100, 1e300])
 def test_weights_beyond_any_number_of_samples(data, scale):

@@ -109,6 +109,7 @@ def test_margins_of_pairs_are_refused(kind, n_classes):
         assert fitted.score(of.X, of.y) > 0.6
 
 
+@pytest.mark.slow
 @pytest.mark.skipif("XGBoost" not in ROWS, reason="not installed")
 @pytest.mark.parametrize("form", ["itself", "pipeline", "search"])
 @pytest.mark.parametrize("names", [["mild", "none", "severe"], [1, 2, 3], [0, 1, 5]])

@@ -182,6 +182,7 @@ for dispatch in settings:
 """
 
 
+@pytest.mark.slow
 def test_arrays_of_other_libraries():
     """With scikit-learn's dispatch on and off, as without them; SciPy asks for a variable."""
     environment = {**os.environ, "SCIPY_ARRAY_API": "1"}

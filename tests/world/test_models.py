@@ -44,11 +44,13 @@ def faults(row, situation, keys, n=400):
     return {key: some for key, some in found.items() if some}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("row", parts(ROWS, (*FAST, "XGBoost", "LightGBM", "nearest neighbours")))
 def test_a_stack_around_every_model(row):
     assert faults(row, "balanced", ["S"]) == {}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("row", parts([*FAST, "forest", "boosting", "NeuralClassifier"], FAST))
 @pytest.mark.parametrize("situation", ["balanced", "rare"])
 def test_every_calibrator_around_some_models(row, situation):
@@ -73,6 +75,7 @@ def test_forms_and_situations(row, name):
     assert faults(row, name, ["BC", "S"]) == {}
 
 
+@pytest.mark.slow
 def test_the_oracles_see_a_calibrator_that_does_nothing():
     """The same cells with the model in place of its calibrator."""
     at = world.situation(clone(ROWS["extra trees"]), "balanced", 400, 2_000, seed=0)
@@ -101,6 +104,7 @@ def test_trees_on_digits(kind):
         assert abs(log_loss(y_test, p) - log_loss(y_test, same)) < 0.005
 
 
+@pytest.mark.slow
 def test_a_forest_of_balanced_classes_where_one_has_6_percent():
     """Uncalibrated and after a temperature it says 35 %."""
     share = np.array([0.94, 0.06])
@@ -117,6 +121,7 @@ def test_a_forest_of_balanced_classes_where_one_has_6_percent():
         assert log_loss(test.y, p) < most
 
 
+@pytest.mark.slow
 def test_scores_of_any_scale_are_ranked():
     """Probabilities of separable data are 0 and 1; the decision function still has an order."""
     rng = np.random.default_rng(0)

@@ -22,6 +22,7 @@ def data():
     return make_label_histograms(200, n_classes=2, n_raters=3, random_state=0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("calibrator", [TemperatureScaling, StackedCalibration])
 def test_thresholds_of_calibrated_probabilities(data, calibrator):
     y = data.counts.argmax(axis=1)
@@ -33,6 +34,7 @@ def test_thresholds_of_calibrated_probabilities(data, calibrator):
     assert 0 < tuned.best_threshold_ < 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "tool",
     [
@@ -53,6 +55,7 @@ def test_tools_of_one_label_inside(data, tool):
         ).fit(data.X, data.counts)
 
 
+@pytest.mark.slow
 def test_progress_of_a_search(data):
     """It is as of scikit-learn's own classifiers: a search shows itself, and not what it fits."""
     callback = pytest.importorskip("sklearn.callback")
