@@ -50,8 +50,18 @@ benchmarks: $(VENV)/.installed  ## one table of ratios to peers; the other files
 studies: $(VENV)/.doc  ## every study of the papers' pages at full size; goes on where it was stopped
 	$(MAKE) --keep-going --file benchmarks/papers/studies.mk BIN=$(BIN)
 
-mutate: $(VENV)/.installed  ## do tests fail where the code is wrong? ARGS="--each 300", "--seed 2", "--again"
-	$(BIN)/python .ci/mutate.py $(ARGS)
+FILE = sklearn_lhcal/metrics/_binned.py
+TESTS = tests/$(word 2,$(subst /, ,$(FILE)))
+mutate: $(VENV)/.installed  ## do tests fail where the code is wrong? FILE="sklearn_lhcal/…", TESTS="tests/…"
+	$(BIN)/python -m pip install --quiet mutmut
+	rm -rf build/mutation && mkdir -p build/mutation
+	cp -r sklearn_lhcal tests conftest.py pyproject.toml README.md CONTRIBUTING.md doc examples build/mutation
+	printf '\n[tool.mutmut]\nsource_paths = ["%s"]\npytest_add_cli_args_test_selection = ["%s"]\n' \
+	  $(FILE) $(TESTS) >> build/mutation/pyproject.toml
+	printf 'pytest_add_cli_args = ["-m", "not slow", "-p", "no:xdist"]\n' >> build/mutation/pyproject.toml
+	printf 'also_copy = ["sklearn_lhcal", "tests", "conftest.py", "README.md", "CONTRIBUTING.md", "doc", "examples"]\n' \
+	  >> build/mutation/pyproject.toml
+	cd build/mutation && $(abspath $(BIN))/python -m mutmut run
 
 clean:
 	rm -rf $(VENV) $(VENV)-oldest $(VENV)-matrix

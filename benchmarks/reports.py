@@ -138,8 +138,8 @@ def right(g):
 
 def holds(data, name, subset, value):
     """The estimate, and whether its interval holds a value."""
-    for m in data["metrics"]:
-        if (m["name"], m["subset"], m["class_name"]) == (name, subset, None):
+    for m in data["numbers"]:
+        if (m["quantity"], m["subset"], m["part"]) == (name, subset, None):
             return m["estimate"], m["low"] <= value <= m["high"]
     return np.nan, None
 

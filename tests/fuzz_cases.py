@@ -102,6 +102,7 @@ VALUES |= {
     "asked": Y[:, :2],
     "findings": np.arange(2),
     "finding": np.arange(N) // 4,
+    "rater_groups": np.arange(4) // 2,
 }
 FINDINGS = label_histogram.MultiLabelCounts(VALUES["positive"], VALUES["asked"] + 1)
 # Where an argument of this name means something else.
@@ -144,6 +145,7 @@ OWN: dict[tuple[str, str], Any] = {
         for name in (
             *("conger_kappa", "rater_comparison", "rater_table", "study_size"),
             *("alternative_annotator_test", "RaterDisplay.from_estimator"),
+            "rater_group_difference",
         )
     },
     ("MultiLabelCounts.from_long", "classes"): np.arange(2),
@@ -223,6 +225,7 @@ OPTIONS: dict[str, dict] = {
     "study_size": {"metric": metrics.expected_accuracy, "random_state": 0},
     "alternative_annotator_test": {"least_rows": 2},
     "rater_comparison": {"n_blocks": 4},
+    "rater_group_difference": {"raters": "fixed"},
     "subgroup_audit": {"min_rows": 2, "n_draws": 20},
     "RaterDisplay.from_estimator": {"margin": 0.1, "n_blocks": 4},
     "SubgroupDisplay.from_estimator": {

@@ -2,6 +2,7 @@
 
 import re
 import sys
+import warnings
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
@@ -23,6 +24,8 @@ Function = TypeVar("Function", bound=Callable)
 
 # Their gaps, NaN and NaT, are not equal to themselves.
 _MAY_BE_GAPS = (float, np.floating, datetime, np.datetime64, np.timedelta64)
+# What missing values are as text.
+_GAPS = ("", "none", "nan", "nat", "<na>")
 _KINDS = {"m": "time spans", "M": "dates", "V": "records"}
 
 
@@ -61,7 +64,7 @@ def any_array(a, name: str) -> NDArray:
         return np.asarray(a)
     # a tensor without values raises NotImplementedError, which is a RuntimeError
     except (TypeError, ValueError, RuntimeError) as error:
-        raise ValueError(f"{name} cannot be read as an array: {error}.") from None
+        raise ValueError(f"{name} must hold values, or rows of one length: {error}.") from None
 
 
 def as_names(a, name: str) -> NDArray:
@@ -149,6 +152,29 @@ def is_gap(value) -> bool:
     if value is None or value is pandas_na:
         return True
     return isinstance(value, _MAY_BE_GAPS) and bool(value != value)
+
+
+def plainly(name) -> str:
+    """A name without what people write in different ways: case and blanks."""
+    return " ".join(str(name).split()).casefold()
+
+
+def spelt_alike(names: NDArray) -> list[list]:
+    """The names that differ only in case or blanks, in groups."""
+    groups: dict[str, list] = {}
+    for name in names.tolist():
+        groups.setdefault(plainly(name), []).append(name)
+    return [group for group in groups.values() if len(group) > 1]
+
+
+def warn_of_names(names: NDArray, what: str, stacklevel: int = 5) -> None:
+    """Warn of names that differ only in case or blanks, and of text that once was no name."""
+    text = [name for name in names.tolist() if isinstance(name, str)]
+    notes = [f"{group} differ only in case or blanks" for group in spelt_alike(names)]
+    notes += [f"{name!r} may be a missing value" for name in text if plainly(name) in _GAPS]
+    notes += [f"{name!r} may be a list, see label_table" for name in text if name[:1] in ("[", "{")]
+    if notes:
+        warnings.warn(f"Among the {what}, {'; '.join(notes[:10])}.", stacklevel=stacklevel)
 
 
 def take_rows(X, rows):

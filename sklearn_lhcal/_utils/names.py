@@ -4,6 +4,7 @@ Two named sides meet by name. A named side and a bare one meet by position where
 sorted, else not at all. Two bare sides meet by position. Numbers that only count are no names.
 """
 
+import re
 import sys
 import warnings
 from collections.abc import Sequence
@@ -18,12 +19,16 @@ from .arrays import Indices
 from .checks import as_names, is_lazy
 from .types import ArrayLike
 
+_NUMBER = re.compile(r"-?\d+(\.\d+)?")
+
 
 def typed(names: Sequence) -> NDArray:
     """Names as an array that keeps their types: numbers among strings stay numbers."""
     array = np.asarray(names)
-    if array.dtype.kind == "U" and not all(isinstance(name, str) for name in names):
-        return np.array(names, dtype=object)
+    mixed = array.dtype.kind == "U" and not all(isinstance(name, str) for name in names)
+    # of tuples NumPy makes rows
+    if mixed or array.ndim > 1:
+        return np.fromiter(names, dtype=object)
     return array
 
 
@@ -59,12 +64,12 @@ def is_numeric(names: NDArray | None) -> bool:
 
 
 def numbers_of(names: NDArray) -> NDArray | None:
-    """Names that are numbers, or strings of integers, as numbers; None where they are neither."""
+    """Names that are numbers, or strings of numbers, as numbers; None where they are neither."""
     strings = names.tolist()
     if all(isinstance(s, Real) for s in strings):
         return names
-    if all(isinstance(s, str) and s.removeprefix("-").isdecimal() for s in strings):
-        return np.array([int(s) for s in strings], dtype=object)
+    if all(isinstance(s, str) and _NUMBER.fullmatch(s) for s in strings):
+        return np.array([float(s) if "." in s else int(s) for s in strings], dtype=object)
     return None
 
 

@@ -4,11 +4,12 @@ from collections.abc import Iterator
 from typing import Any, Self
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone
 from sklearn.utils.validation import check_is_fitted
 
 from .._rows import MultiLabelCounts
-from .._utils.arrays import Floats, Integers
+from .._utils.arrays import Floats
 from .._utils.checks import (
     check_finite,
     check_params,
@@ -20,8 +21,8 @@ from .._utils.checks import (
 )
 from .._utils.estimators import atomic
 from .._utils.finding_tables import about_finding, finding_table, warn_of_findings
-from .._utils.names import Side, check_row_names
-from .._utils.types import Estimator, Samples, Weights
+from .._utils.names import Side, check_row_names, column_names, positions
+from .._utils.types import ArrayLike, Estimator, Samples, Weights
 from ..distributions import Distribution
 from ._alpha import GRID
 from ._base import _Wrapper
@@ -145,13 +146,32 @@ class PerFinding(MetaEstimatorMixin, BaseEstimator):
         dists = (model.predict_dist(own) for model, own in self._asked(X))
         return dict(zip(self.findings_.tolist(), dists, strict=True))
 
-    def predict_proba(self, X: Samples) -> Floats:
-        """The probability that each finding is present, shape (n_samples, n_findings)."""
+    def predict_proba(self, X: Samples) -> ArrayLike:
+        """The probability that each finding is present, shape (n_samples, n_findings).
+
+        Its columns follow `findings_`. Where X is a frame with the findings as columns, it is a
+        frame with the columns of X, in their order.
+        """
+        return self._in_columns(X, self._present(X))
+
+    def predict(self, X: Samples) -> ArrayLike:
+        """1 where a finding is more probably present than absent, shape (n_samples, n_findings).
+
+        A frame where `predict_proba` is one.
+        """
+        return self._in_columns(X, (self._present(X) > 0.5).astype(np.int64))
+
+    def _present(self, X: Samples) -> Floats:
         return np.column_stack([model.predict_proba(own)[:, 1] for model, own in self._asked(X)])
 
-    def predict(self, X: Samples) -> Integers:
-        """1 where a finding is more probably present than absent, shape (n_samples, n_findings)."""
-        return (self.predict_proba(X) > 0.5).astype(np.int64)
+    def _in_columns(self, X: Samples, values: NDArray) -> Any:
+        """The values of findings as a frame with the columns of X, where these are findings."""
+        X = check_samples(X)
+        names = column_names(X, "X")
+        if names is None or set(names.tolist()) != set(self.findings_.tolist()):
+            return values
+        table = dict(zip(names.tolist(), values.T[positions(names, self.findings_)], strict=True))
+        return type(X)(table, index=X.index) if hasattr(X, "iloc") else type(X)(table)
 
     def _asked(self, X: Samples) -> Iterator[tuple[Any, Any]]:
         """Each calibrator, and what it sees."""

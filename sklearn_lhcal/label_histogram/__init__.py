@@ -12,6 +12,7 @@ from ._agreement import (
 from ._annotations import Annotations
 from ._findings import MultiLabelCounts
 from ._histogram_classifier import LabelHistogramClassifier
+from ._label_table import label_table
 from ._labels import KnownProbabilities, check_counts
 from ._statistics import class_disagreement, pairwise_disagreement, u_statistic
 
@@ -30,6 +31,7 @@ __all__ = [
     "fleiss_kappa",
     "gwet_ac",
     "krippendorff_alpha",
+    "label_table",
     "pairwise_disagreement",
     "percent_agreement",
     "u_statistic",

@@ -59,10 +59,12 @@ def gwet(rows, *, weights: Similarity) -> float:
     """The coefficient of ``p_e = ΣS/(K(K − 1)) Σ_k π_k(1 − π_k)``, of the same π."""
     S = similarity(weights, rows.labels)
     pi = _mean_shares(rows)
-    K = len(pi)
+    # classes of a model alone do not count
+    own = rows.labels.own
+    K = own.sum()
     if K == 1:
         return float("nan")
-    p_e = float(S.sum() / (K * (K - 1)) * (pi * (1 - pi)).sum())
+    p_e = float(S[own][:, own].sum() / (K * (K - 1)) * (pi * (1 - pi)).sum())
     return _beyond(p_e, _observed(rows, S))
 
 
@@ -187,8 +189,12 @@ def _ordinal_distances(Y: Floats) -> Floats:
 
 
 def similarity(weights: Similarity, labels: Labels) -> Floats:
-    """How alike two classes are, shape (K, K): 1 on the diagonal, less elsewhere."""
+    """How alike two classes are, shape (K, K): 1 on the diagonal, less elsewhere.
+
+    Distances are those among the classes of y, which a model's other classes do not stretch.
+    """
     K = labels.shape[1]
+    own = labels.own
     if not isinstance(weights, str):
         return _checked(as_floats(weights, "weights"), K)
     if weights not in ("nominal", "ordinal", "linear", "quadratic", "interval"):
@@ -196,25 +202,25 @@ def similarity(weights: Similarity, labels: Labels) -> Floats:
             "weights must be 'nominal', 'ordinal', 'linear', 'quadratic' (or 'interval') or a "
             f"matrix, got {weights!r}."
         )
-    if weights == "nominal" or K == 1:
-        return np.eye(K)
-    numbers = None if labels.classes is None else numbers_of(labels.classes)
+    S = np.eye(K)
+    if weights == "nominal" or own.sum() == 1:
+        return S
+    numbers = None if labels.classes is None else numbers_of(labels.classes[own])
     if not labels.has_order:
         raise ValueError(
             f"weights={weights!r} needs an order of the classes, but {labels.classes.tolist()[:20]}"
             " are text: make the labels an ordered Categorical, or give Annotations classes=[...], "
             "or pass counts without names, y.to_numpy(), whose columns are in order."
         )
-    place = np.arange(K, dtype=np.float64)
+    place = np.arange(own.sum(), dtype=np.float64)
     if numbers is not None and weights != "ordinal":
         place = numbers.astype(np.float64)
     distance = np.abs(place[:, None] - place)
-    if weights == "ordinal":
-        # pairs among the classes from k to l
-        pairs = distance * (distance + 1) / 2
-        return 1 - pairs / pairs.max()
-    power = 1 if weights == "linear" else 2
-    return 1 - (distance / distance.max()) ** power
+    # "ordinal": pairs among the classes from k to l
+    apart = {"ordinal": distance * (distance + 1) / 2, "linear": distance}
+    distance = apart.get(weights, distance**2)
+    S[np.ix_(own, own)] = 1 - distance / distance.max()
+    return S
 
 
 def _checked(S: Floats, K: int) -> Floats:
@@ -336,7 +342,8 @@ def gwet_ac(
     Parameters
     ----------
     y : label histogram of shape (n_samples, n_classes)
-        Anything `check_counts` takes. Classes without a label count among the K.
+        Anything `check_counts` takes. K counts the columns of counts and classes that were given,
+        those without a label too; else the classes that the raters of y use.
     weights, sample_weight
         As in `percent_agreement`.
 
@@ -418,7 +425,8 @@ def cohen_kappa(
     Parameters
     ----------
     y : Annotations of shape (n_samples, n_classes)
-        Of two raters. Samples that one of them left out count for his shares only.
+        Of two raters. Samples that one of them left out count for his shares only. An interval is
+        for these two raters: ``confidence_interval(cohen_kappa, y, None, raters="fixed")``.
     weights, sample_weight
         As in `percent_agreement`.
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
 from .._utils.arrays import Floats, Indices, Integers
-from .._utils.checks import any_array, as_names, checked, plain_array, take_rows
+from .._utils.checks import any_array, as_names, checked, plain_array, take_rows, warn_of_names
 from .._utils.types import ArrayLike, LabelsLike, Seed, Selection
 from ._adjudication import AdjudicatedRatingsWarning, looks_adjudicated
 from ._labels import Labels, read_labels
@@ -57,8 +57,11 @@ class Ratings(Labels):
     def warn_if_adjudicated(self) -> None:
         """Warn where samples on which raters disagree have more labels."""
         if self.adjudicated:
+            seen = "Samples on which raters disagree have more labels."
+            if self.ordered:
+                seen = "The first two labels of a sample differ more often than any two of it."
             warnings.warn(
-                "Samples on which raters disagree have more labels. If a further rater was asked "
+                f"{seen} If a further rater was asked "
                 "because the first ones differed, pairs of labels disagree too seldom: "
                 "irreducible losses, disagreement and agreement are biased. Then keep the labels "
                 "that every sample was to have, as in y.first(2), which needs their order. Ignore "
@@ -247,7 +250,7 @@ class Annotations(Ratings):
         order: str | ArrayLike | None = None,
         items: ArrayLike | None = None,
         classes: ArrayLike | None = None,
-        on_duplicate: Literal["raise", "last"] = "raise",
+        on_duplicate: Literal["raise", "first", "last"] = "raise",
         not_a_class: ArrayLike | None = None,
     ) -> Self:
         """Annotations from a long table, one annotation a row.
@@ -260,16 +263,20 @@ class Annotations(Ratings):
         item, rater, label : str, or array-like of shape (n_ratings,)
             What was rated, by whom, and as what. A missing label (None, NaN, NA) is no label.
         order : str, or array-like of shape (n_ratings,), optional
-            When each label was given (a time, a round); it sorts the labels of an item.
+            When each label was given; it sorts the labels of an item. Numbers, also in text; times,
+            also in text ("8:15", "9/30/2020", "Wed Dec 19 15:14:51 PST 2018"), whose names of time
+            zones are dropped; or an ordered Categorical.
         items : array-like of shape (n_samples,), optional
             The items in the order of the samples of X; those that nobody rated become samples
             without labels. Default: the sorted distinct items.
         classes : array-like of shape (n_classes,), optional
-            The classes in the order of the columns, which is kept everywhere. Default: the
+            The classes in the order of the columns, which is kept everywhere; half grades, 1.5, are
+            classes only if they are given. Default: the
             categories of an ordered Categorical in their order; else the sorted distinct labels,
             and a model may then know further classes, as with 1-D labels.
-        on_duplicate : {"raise", "last"}, default="raise"
-            What happens where a rater rates an item twice: an error, or the last one counts.
+        on_duplicate : {"raise", "first", "last"}, default="raise"
+            What happens where a rater rates an item twice: an error, or the first or the last label
+            counts, by `order`, else by the rows of the table.
         not_a_class : array-like, optional
             Labels that answer nothing, "cannot grade": they are no labels, and `left_out` counts
             them.
@@ -282,7 +289,16 @@ class Annotations(Ratings):
         ------
         ValueError
             An item or rater without a name, a label given twice, a label that is not among
-            `classes`, an item that is not among `items`, no label at all.
+            `classes`, an item that is not among `items`, no label at all; an order that is neither
+            numbers nor times, or whose days and months cannot be told apart.
+        ImportError
+            Times as text without pandas.
+
+        Warns
+        -----
+        UserWarning
+            Raters, or labels where `classes` are not given, that differ only in case or blanks, or
+            are "None", "nan", "" or a list as text.
 
         Examples
         --------
@@ -326,6 +342,7 @@ class Annotations(Ratings):
         ----------
         matrix : array-like or frame of shape (n_samples, n_raters)
             Labels. Gaps are None, NaN or pandas' NA. (Where raters are the samples, transpose it.)
+            Every column is a rater: make ids the index, and leave out a reference or consensus.
         raters : array-like of shape (n_raters,), optional
             Names of the raters. Default: the columns of a frame, else 0, 1, 2, ….
         classes : array-like of shape (n_classes,), optional
@@ -343,7 +360,15 @@ class Annotations(Ratings):
         ------
         ValueError
             No matrix, a label that is not among `classes`, raters that are not distinct, no label
-            at all.
+            at all. A column of a frame that looks like ids: its values are all different, and are
+            text that occurs in no other column, of three rows or more; or there are more than ten
+            rows, and the other columns have at most half as many different values as there are
+            rows.
+
+        Warns
+        -----
+        UserWarning
+            As `from_long`.
 
         Examples
         --------
@@ -399,6 +424,9 @@ class Annotations(Ratings):
 
     @classmethod
     def _of(cls, parts: dict, classes, left_out: dict) -> Self:
+        warn_of_names(parts["raters"], "raters")
+        if classes is None:
+            warn_of_names(parts["classes"], "classes")
         made = cls(**parts)
         # classes that were not named are those that occur, and no column numbers: raters said them
         made.single = classes is None

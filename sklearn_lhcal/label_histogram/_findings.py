@@ -2,7 +2,7 @@
 
 import copy
 from collections.abc import Hashable, Mapping
-from typing import Any, NoReturn, Self
+from typing import Any, Literal, NoReturn, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +15,7 @@ from .._utils.checks import (
     check_same_length,
     checked,
     errors_of,
+    is_gap,
     is_real,
     samples_of,
     take_rows,
@@ -24,7 +25,7 @@ from .._utils.names import Side, check_classes, check_row_names, column_names, p
 from .._utils.types import ArrayLike, Selection
 from ._annotations import Annotations
 from ._labels import Labels
-from ._long_table import coded, read_table
+from ._long_table import coded, placed, read_table, without_others
 
 
 class MultiLabelCounts:
@@ -160,8 +161,12 @@ class MultiLabelCounts:
         rater: str | ArrayLike = "rater",
         label: str | ArrayLike = "label",
         finding: str | ArrayLike = "finding",
+        order: str | ArrayLike | None = None,
         items: ArrayLike | None = None,
+        findings: ArrayLike | None = None,
         classes: ArrayLike = (0, 1),
+        on_duplicate: Literal["raise", "first", "last"] = "raise",
+        not_a_class: ArrayLike | None = None,
     ) -> Self:
         """Findings from a long table: one row is what one rater said of one finding of one sample.
 
@@ -171,20 +176,27 @@ class MultiLabelCounts:
             As in `Annotations.from_long`.
         item, rater, label, finding : str, or array-like of shape (n_ratings,)
             Which sample, by whom, yes or no, and about what. A missing label is none.
+        order : str, or array-like of shape (n_ratings,), optional
+            As in `Annotations.from_long`.
         items : array-like of shape (n_samples,), optional
             The samples in the order of the predictions. Default: the sorted distinct items.
+        findings : array-like of shape (n_findings,), optional
+            All findings in the order of the columns, also those that nobody was asked about.
+            Default: the sorted distinct findings.
         classes : array-like of shape (2,), default=(0, 1)
             What stands for absent and for present, ``["no", "yes"]`` say.
+        on_duplicate, not_a_class
+            As in `Annotations.from_long`.
 
         Returns
         -------
         MultiLabelCounts
-            Its findings are sorted.
 
         Raises
         ------
         ValueError
-            As `Annotations.from_long`, with the name of the finding; a sample without a finding.
+            As `Annotations.from_long`, with the name of the finding; a sample without a finding, a
+            finding that is not among `findings`; without `findings`, one that has no label.
 
         Examples
         --------
@@ -203,18 +215,27 @@ class MultiLabelCounts:
         >>> y.findings, y.asked.tolist()
         (array(['edema', 'mass'], dtype='<U5'), [[2, 1], [1, 0]])
         """
-        long = read_table(table, item, rater, label, None, finding)
-        code, findings = coded(as_names(long.finding, "finding"), "finding")
+        long = read_table(table, item, rater, label, order, finding)
+        code, names = coded(as_names(long.finding, "finding"), "finding")
         if (code < 0).any():
             raise ValueError(f"finding has no value in sample {code.argmin()}; drop such samples.")
-        items = coded(long.item, "item")[1] if items is None else items
+        if findings is not None:
+            code, names = placed(code, names, as_names(findings, "findings"), "findings")
+        items = coded(long.item, "item")[1] if items is None else as_names(items, "items")
+        long, _ = without_others(long, not_a_class)
+        asked = np.array([not is_gap(said) for said in long.label.tolist()])
+        options: dict = {"items": items, "classes": classes, "on_duplicate": on_duplicate}
         parts = {}
-        for f, name in enumerate(findings.tolist()):
-            columns = (column[code == f] for column in long[:3])
+        for f, name in enumerate(names.tolist()):
+            rows = asked & (code == f)
+            *columns, when = (None if column is None else column[rows] for column in long[:4])
             with errors_of(f"Finding {name!r}"):
-                parts[name] = Annotations.from_long(*columns, items=items, classes=classes)
+                if findings is None or rows.any():
+                    parts[name] = Annotations.from_long(*columns, order=when, **options)
+                else:
+                    parts[name] = _of_nobody(items, coded(long.rater, "rater")[1], classes)
         made = cls.from_annotations(parts)
-        made.side = made.side._replace(names=findings, graded=False)
+        made.side = made.side._replace(names=names, graded=findings is not None)
         return made
 
     def of(self, finding: Hashable) -> Labels:
@@ -302,6 +323,12 @@ def _whole_numbers(findings: Side, table: ArrayLike, name: str) -> Integers:
             f"in sample {i}, finding {f}."
         )
     return numbers.astype(np.int64)
+
+
+def _of_nobody(items: NDArray, raters: NDArray, classes: ArrayLike) -> Annotations:
+    """Samples without labels."""
+    start, none = np.zeros(len(items) + 1, np.intp), np.zeros(0, np.intp)
+    return Annotations(start, none, none, raters=raters, classes=classes, items=items)
 
 
 def _of_raters(y: Annotations, everybody: NDArray) -> Annotations:

@@ -18,12 +18,14 @@ from .._utils.checks import (
     is_gap,
     plain_array,
     samples_of,
+    warn_of_names,
 )
 from .._utils.names import Side, check_row_names, column_names, matched, numbers_of, sorted_names
 from .._utils.simplex import check_proba, in_columns
 from .._utils.types import ArrayLike, LabelsLike, Selection
 
 HINT = "if y holds one label per rater, use Annotations.from_long or Annotations.from_matrix"
+_NONE = f"a class that nobody chose has the count 0; {HINT}"
 
 
 class Labels:
@@ -43,6 +45,8 @@ class Labels:
         Whether these may be column numbers, where they are numbers.
     graded : bool
         Whether the classes have an order of their own, that of a list or an ordered Categorical.
+    own : ndarray of shape (K,), bool
+        The classes that y names or holds; the others were named by another side only.
     """
 
     known = False
@@ -64,6 +68,7 @@ class Labels:
         self.classes = classes
         self.single = self.numbered = single
         self.graded = graded
+        self.own = np.ones(counts.shape[1], dtype=bool)
 
     def _with(self, classes: NDArray | None, columns: Indices, K: int) -> Self:
         """The labels with other classes: column c becomes column ``columns[c]`` of K.
@@ -75,6 +80,8 @@ class Labels:
         labels.single = labels.numbered = False
         # order is kept by what is not turned round
         labels.graded = self.graded and bool((np.diff(columns) > 0).all())
+        labels.own = np.zeros(K, dtype=bool)
+        labels.own[columns] = self.own
         if not np.array_equal(columns, np.arange(K)):
             labels.counts = in_columns(self.counts, columns, K, self.counts.dtype)
         return labels
@@ -243,6 +250,7 @@ class Labels:
         labels = copy.copy(self)
         seen = self.counts.any(axis=0)
         labels.counts, labels.classes = self.counts[:, seen], self.classes[seen]
+        labels.own = self.own[seen]
         return labels
 
     def plain(self) -> NDArray | Self:
@@ -330,6 +338,8 @@ def check_counts(
     if classes is not None:
         own = as_names(classes, "classes")
         labels = labels.in_order(own, other="what is expected", sure=True)
+    elif labels.single:
+        warn_of_names(own, "classes", stacklevel=3)
     return labels if labels.known else labels.counts, own
 
 
@@ -379,6 +389,7 @@ def read_labels(y, *, name: str = "y", empty_rows: bool = False) -> Labels:
             return labels
         labels = labels.in_order(order)
         labels.single = labels.graded = True
+        labels.own[:] = True
         return labels
     if a.ndim != 2:
         raise ValueError(
@@ -388,8 +399,9 @@ def read_labels(y, *, name: str = "y", empty_rows: bool = False) -> Labels:
     return Labels(_count_matrix(a, empty_rows), column_names(y, name))
 
 
-def one_hot(labels: NDArray) -> tuple[Integers, NDArray]:
-    """One-hot counts of 1-D labels, and the distinct labels, sorted."""
+def one_hot(labels: NDArray, graded: bool = False) -> tuple[Integers, NDArray]:
+    """One-hot counts of 1-D labels, and the distinct labels, sorted; grades may be fractions."""
+    labels = as_names(labels, "y")
     if labels.dtype.kind == "O" and all(isinstance(v, (bool, np.bool_)) for v in labels):
         labels = labels.astype(bool)
     if labels.dtype.kind == "O":
@@ -402,10 +414,10 @@ def one_hot(labels: NDArray) -> tuple[Integers, NDArray]:
     if labels.dtype.kind == "f":
         if np.isinf(labels).any():
             raise ValueError(f"y contains infinite values; {HINT}")
-        if (labels != np.floor(labels)).any():
+        if not graded and (labels != np.floor(labels)).any():
             raise ValueError(
                 "Unknown label type: continuous. 1-D labels must name classes; fractional numbers "
-                "do not."
+                "do not. If they are grades, give Annotations classes=[...]."
             )
     result, codes = distinct(labels, "y")
     counts = np.zeros((len(labels), len(result)), np.int64)
@@ -457,7 +469,7 @@ def _finite(a: NDArray) -> Floats:
             f"Counts in y must be numbers, without missing values (dtype {a.dtype}); {HINT}"
         ) from None
     if not np.isfinite(a).all():
-        raise ValueError(f"y contains NaN or infinite values ({_first(~np.isfinite(a))}); {HINT}")
+        raise ValueError(f"y contains NaN or infinite values ({_first(~np.isfinite(a))}); {_NONE}")
     return a
 
 

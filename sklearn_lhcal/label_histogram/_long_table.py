@@ -1,5 +1,6 @@
 """Single annotations as long arrays: read from tables and matrices, coded, put in order of rows."""
 
+import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -7,9 +8,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._utils.arrays import Indices
-from .._utils.checks import any_array, as_names, check_values, is_gap
-from .._utils.names import column_names, positions, sorted_names, typed
+from .._utils.checks import any_array, as_names, check_values, holds_text, is_gap
+from .._utils.names import check_classes, column_names, numbers_of, positions, sorted_names, typed
 from ._labels import Labels, given_order, one_hot
+
+# a day and a month, whichever comes first
+_DAY_AND_MONTH = re.compile(r"(\d{1,2})[/.-](\d{1,2})[/.-]\d{2,4}\b")
+# behind a time of day
+_ZONE = re.compile(r"(:\d\d(?:\.\d+)?(?: ?[AaPp][Mm])?) ?(?:[A-Z]{1,4}T|UTC)\b")
 
 
 class Long(NamedTuple):
@@ -39,8 +45,14 @@ def read_table(table: tuple, item, rater, label, order, finding=None) -> Long:
             "A long table is one frame, or the three arrays item, rater, label; got "
             f"{len(table)} arguments."
         )
+    categories = given_order(order)
+    if categories is not None:
+        place = {name: i for i, name in enumerate(categories)}
+        order = [place.get(name) for name in order]
     named = {"item": item, "rater": rater, "label": label, "order": order, "finding": finding}
-    columns: list[Any] = [_as_array(a, name) for name, a in named.items()]
+    # in a list numbers stay what they are
+    named |= {k: np.fromiter(a, object) for k, a in named.items() if isinstance(a, (list, tuple))}
+    columns: list[Any] = [a if a is None else as_names(a, name) for name, a in named.items()]
     given = [a.shape for a in columns if a is not None]
     if any(a is None for a in columns[:3]):
         raise ValueError("item, rater and label are all needed, got None.")
@@ -52,12 +64,36 @@ def read_table(table: tuple, item, rater, label, order, finding=None) -> Long:
     return Long(*columns)._replace(classes=given_order(label))
 
 
-def _as_array(a, name: str) -> NDArray | None:
-    """Its values as they are: numbers among strings stay numbers in a list."""
-    if a is None:
-        return None
-    check_values(a, name)
-    return any_array(a, name) if hasattr(a, "dtype") else np.array(a, dtype=object)
+def sortable(order: NDArray) -> NDArray:
+    """What labels are sorted by: numbers in text as numbers, and times in text by their places."""
+    if not holds_text(order):
+        return order
+    cells = [str(cell).strip() for cell in order.tolist()]
+    numbers = numbers_of(np.array(cells, dtype=object))
+    return _times(cells) if numbers is None else numbers
+
+
+def _times(cells: list[str]) -> Indices:
+    """The places of times among the sorted times; ValueError where they have no one order."""
+    import pandas
+
+    text = [_ZONE.sub(r"\1", cell) for cell in cells]
+    dates = [date for cell in text if (date := _DAY_AND_MONTH.match(cell))]
+    # the place of the month holds at most 12; of other dates the year comes first
+    ways = [d for d in (False, True) if all(int(date[1 + d]) <= 12 for date in dates)]
+    ways = ways if dates else [False]
+    try:
+        read = [pandas.to_datetime(text, format="mixed", utc=True, dayfirst=d) for d in ways]
+    except (ValueError, TypeError):
+        read = []
+    # in the year 1 are words such as "may"
+    orders = {tuple(np.unique(t, return_inverse=True)[1]) for t in read if t.year.min() > 1}
+    if len(orders) != 1:
+        raise ValueError(
+            "order must hold a number, or a time that can be read in one way only, such as "
+            f"2024-05-31 13:05, for each label, or be an ordered Categorical; got {cells[:3]}."
+        )
+    return np.array(orders.pop())
 
 
 def _column(table, name) -> NDArray | None:
@@ -90,9 +126,13 @@ def read_matrix(matrix) -> tuple[Long, NDArray]:
         matrix = any_array(matrix, "matrix")
     values = np.asarray(matrix, dtype=object)
     if values.ndim != 2:
-        raise ValueError(f"annotations must have shape (n_items, n_raters), got {values.shape}.")
+        raise ValueError(
+            f"matrix must have shape (n_items, n_raters), rows of one length, got {values.shape}."
+        )
     n, R = values.shape
     frame = hasattr(matrix, "iloc")
+    if hasattr(matrix, "columns"):
+        _check_raters(as_names(values.ravel(), "matrix").reshape(n, R), list(matrix.columns))
     items = np.asarray(matrix.index) if frame else np.arange(n)
     orders = [given_order(matrix.iloc[:, r]) for r in range(R)] if frame else [None]
     if any(order != orders[0] for order in orders):
@@ -104,16 +144,33 @@ def read_matrix(matrix) -> tuple[Long, NDArray]:
     return Long(*entries)._replace(classes=orders[0]), items
 
 
+def _check_raters(values: NDArray, columns: list) -> None:
+    """ValueError for a column of ids, which is no rater.
+
+    Its values are all different, those of others are not. Text occurs in no other column; or there
+    are more than ten rows, and others have at most half as many different values as there are rows.
+    """
+    n = len(values)
+    listed = values.T.tolist()
+    for r, name in enumerate(columns):
+        own = {value for value in listed[r] if not is_gap(value)}
+        if len(own) < max(n, 3):
+            continue
+        given = [v for column in listed[:r] + listed[r + 1 :] for v in column if not is_gap(v)]
+        others = set(given)
+        text = holds_text(values[:, r]) and not own & others
+        if len(others) < len(given) and (text or (n > 10 and 2 * len(others) <= n)):
+            raise ValueError(
+                f"The column {name!r} of matrix looks like ids: its values are all different. Make "
+                f"it the index, frame.set_index({name!r}), or leave it out."
+            )
+
+
 def rater_names(matrix, raters) -> NDArray:
     """Names of the columns of a matrix: those given, else those of a frame, else 0, 1, 2, …."""
     R = np.shape(matrix)[1]
-    own = column_names(matrix, "matrix") if raters is None else as_names(raters, "raters")
-    own = np.arange(R) if own is None else own
-    if own.shape != (R,) or len(set(own.tolist())) < R:
-        raise ValueError(
-            f"raters must hold {R} different names, one for each column, got {own.tolist()[:20]}."
-        )
-    return own
+    own = column_names(matrix, "matrix") if raters is None else raters
+    return check_classes(np.arange(R) if own is None else own, R, "raters")
 
 
 def coded(values: NDArray, name: str) -> tuple[Indices, NDArray]:
@@ -130,23 +187,23 @@ def coded(values: NDArray, name: str) -> tuple[Indices, NDArray]:
         order = sorted(value for value in distinct if not is_gap(value))
     except TypeError:
         raise ValueError(
-            f"{name}: this mixes {name}s of types that cannot be sorted together; make them all "
-            "strings."
+            f"{name}: this mixes {name}s of types that cannot be sorted together; make numbers "
+            "strings, and lists rows, by label_table."
         ) from None
     place = {value: code for code, value in enumerate(order)}
     return np.array([place.get(value, -1) for value in listed], dtype=np.intp), typed(order)
 
 
-def placed(row: Indices, found: NDArray, items: NDArray) -> tuple[Indices, NDArray]:
-    """Samples in the order of given items."""
+def placed(row: Indices, found: NDArray, items: NDArray, what="items") -> tuple[Indices, NDArray]:
+    """Samples, or findings, in the order of given ones."""
     if items.ndim != 1 or len(set(items.tolist())) < len(items):
-        raise ValueError("items must be a 1-D array of different names, one for each sample of X.")
+        raise ValueError(f"{what} must be a 1-D array of different names, one for each of them.")
     place = positions(found, items)
     if (place < 0).any():
         hint = ""
-        if items.dtype.kind != found.dtype.kind:
+        if typed(items.tolist()).dtype.kind != found.dtype.kind:
             hint = " Their types differ: make both strings, or both integers."
-        raise ValueError(f"items lacks {found[place < 0].tolist()[:5]}, which have labels.{hint}")
+        raise ValueError(f"{what} lacks {found[place < 0].tolist()[:5]}, which have labels.{hint}")
     return place[row], items
 
 
@@ -165,7 +222,7 @@ def without_others(long: Long, others) -> tuple[Long, dict]:
 def in_classes(label: Indices, found: NDArray, classes) -> tuple[Indices, NDArray]:
     """The number of each label among the classes, these by default those found; the classes."""
     # distinct labels are 1-D labels, and are checked and meet classes as such
-    labels = Labels(*one_hot(found), single=True)
+    labels = Labels(*one_hot(found, graded=classes is not None), single=True)
     labels = labels.in_order(sorted_names(found) if classes is None else classes)
     return labels.majority[label], labels.classes
 
@@ -182,15 +239,17 @@ def assembled(
     rater = long.rater[given]
     when = None
     if long.order is not None:
-        when, _ = coded(long.order[given], "order")
+        when, _ = coded(sortable(long.order[given]), "order")
         if (when < 0).any():
             raise ValueError("order has missing values; give each label one, or drop order.")
-    label, columns = in_classes(label[given], result, classes)
     order, indptr = arranged(row, items, rater, raters, when, on_duplicate)
+    # labels that were dropped have no class
+    seen, label = np.unique(label[given][order], return_inverse=True)
+    label, columns = in_classes(label, result[seen], classes)
     return {
         "indptr": indptr,
         "rater": rater[order],
-        "label": label[order],
+        "label": label,
         "raters": raters,
         "classes": columns,
         "items": items,
@@ -221,9 +280,9 @@ def arranged(
         what = items.tolist()[row[first]]
         raise ValueError(
             f"{again.sum()} labels are given twice (first: rater {who!r}, item {what!r}); keep "
-            "one of them, or the last by on_duplicate='last'."
+            "one of them, the first or the last by on_duplicate=."
         )
-    order = order[np.append(~again, True)]
+    order = order[np.append(True, ~again) if on_duplicate == "first" else np.append(~again, True)]
     if when is not None:
         order = order[np.lexsort((when[order], row[order]))]
     sizes = np.bincount(row[order], minlength=len(items))

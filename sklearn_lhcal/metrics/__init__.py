@@ -52,6 +52,7 @@ from ._inference.monitor import CalibrationMonitor, MonitorHistory
 from ._inference.policy import PolicyCurve, policy_curve
 from ._inference.prediction_powered import prediction_powered
 from ._inference.rater_comparison import JudgeTable, RaterComparison, RaterRows, rater_comparison
+from ._inference.rater_groups import rater_group_difference
 from ._inference.rater_table import RaterTable, rater_table
 from ._inference.referral import ReferralCurve, referral_curve
 from ._inference.reliability import ReliabilityCurve, reliability_curve
@@ -181,6 +182,7 @@ __all__ = [
     "ranked_probability_score",
     "ranking_score",
     "rater_comparison",
+    "rater_group_difference",
     "rater_table",
     "ratio_corrected_calibration_error",
     "referral_curve",

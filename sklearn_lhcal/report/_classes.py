@@ -4,7 +4,7 @@ which cases to refer, by the share captured by those with the most predicted dis
 Labels are the truth: each label of a case counts 1/n_i of it. Letters: p the predicted probability
 of a class, μ the share of a case's labels in it, w weights."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,6 +18,8 @@ from ..metrics import expected_calibration_error, subgroup_audit
 from ._numbers import MOST_CLASSES, Intervals, Number, ratio
 from ._words import said
 
+# Of a subgroup.
+LOSSES = ("irreducible_loss", "epistemic_loss")
 # Nearer to 0 or 1 no logarithm of odds is taken.
 _LEAST = 1e-6
 _NEWTON_STEPS = 30
@@ -46,21 +48,20 @@ def probability(rows: Rows, of: int) -> Floats:
 
 
 def hit(rows: Rows, of: int) -> Floats:
-    """Whether the first choice is the class.
+    """Whether the first choice is the class, for labels in it.
 
-    Weighted by the share of a case's labels in it, the mean is the sensitivity; weighted by that of
-    the others, it is 1 minus the specificity.
+    Weighted by the share of a case's labels in it, the mean is the sensitivity.
     """
     return rows.z.argmax(axis=1) == of
 
 
 def miss(rows: Rows, of: int) -> Floats:
-    """Whether the first choice is another class."""
+    """Whether the first choice is another class, for labels in others."""
     return 1 - hit(rows, of)
 
 
 def area(rows: Rows, *, of: Any) -> float:
-    """Area under the ROC curve of class `of`.
+    """Area under the ROC curve of the class.
 
     The probability that p is larger for a label in the class than for one outside it, of another
     case; ties count one half.
@@ -80,13 +81,13 @@ def area(rows: Rows, *, of: Any) -> float:
 
 
 def intercept(rows: Rows, *, of: Any) -> float:
-    """Calibration in the large, a of ``logit P(label in class) = a + logit p``."""
+    """Calibration in the large, a of logit P(label in class) = a + logit p."""
     x = _odds(rows, of)
     return _logistic(np.ones((len(x), 1)), x, rows, of)[0]
 
 
 def slope(rows: Rows, *, of: Any) -> float:
-    """Calibration slope, b of ``logit P(label in class) = a + b logit p``."""
+    """Calibration slope, b of logit P(label in class) = a + b logit p."""
     x = _odds(rows, of)
     return _logistic(np.column_stack([np.ones(len(x)), x]), np.zeros(len(x)), rows, of)[1]
 
@@ -144,26 +145,40 @@ def _of_class(intervals: Intervals, k: int):
         ("calibration_slope", _of_rows(slope), {"of": k}),
         ("calibration_error", expected_calibration_error, own),
     ]
-    for name, function, options in plan:
-        number = intervals.sought(name, function, **options)
+    for name, function, options in plan[: 5 if study.hard else None]:
+        subset = "labels" if name == "share_of_labels" else "uncalibrated"
+        number = intervals.sought(name, function, subset, **options)
         number = number._replace(class_name=study.classes[k])
         # the end of an interval, by Student's t, may lie above
         yield number._replace(high=min(number.high, 1.0)) if name == "auc" else number
 
 
-def subgroups(intervals: Intervals) -> dict | None:
+def subgroups(intervals: Intervals) -> tuple[dict | None, list[Number]]:
     """Mean prediction minus share of labels in each subgroup; None where no columns were named."""
     study = intervals.study
     if not study.subgroups or study.hard:
-        return None
+        return None, []
     options = {name: value for name, value in intervals.how.items() if name != "n_blocks"}
     try:
         audit = subgroup_audit(study.labels, study.prediction, study.subgroups, **options)
     except ValueError as error:
-        return {"words": str(error), "table": []}
+        return {"words": str(error), "table": []}, []
     table = audit.to_frame().reset_index().astype({"class": str}).to_dict("records")
-    words = said("subgroups", p=audit.p_value, worst=audit.worst, left_out=audit.left_out)
-    return {"words": words, "table": table}
+    about = np.nan, np.nan, intervals.level, len(study), "subgroup_audit().p_value"
+    p = Number("subgroups_calibrated_p", "uncalibrated", audit.p_value, *about)
+    words = said("subgroups", p=p.estimate, worst=audit.worst, left_out=audit.left_out)
+    return {"words": words, "table": table}, [p, *_of_subgroups(table, intervals.level)]
+
+
+def _of_subgroups(table: list[dict], level: float) -> Iterator[Number]:
+    """The numbers of a table; the losses of a subgroup are those of all classes together."""
+    for row in table:
+        part, about = row["subgroup"], (level, row["n"], "subgroup_audit()")
+        ends = row["estimate"], row["low"], row["high"]
+        yield Number("excess_probability", "uncalibrated", *ends, *about, row["class"], part)
+        for name in LOSSES if row["class"] == table[0]["class"] else ():
+            ends = row[name], row[f"{name}_low"], row[f"{name}_high"]
+            yield Number(name, "uncalibrated", *ends, *about, None, part)
 
 
 # Shares of the cases that are referred.
@@ -197,28 +212,25 @@ class Referral(NamedTuple):
     sent: list[float]
     captured: dict[str, list[Number]]
 
-    @property
-    def curves(self) -> dict:
-        """The same as lists: estimate, low and high of each quantity at each share."""
-        ends = {name: [list(n[2:5]) for n in points] for name, points in self.captured.items()}
-        return {"share_referred": self.sent, **ends}
-
 
 def referral(intervals: Intervals) -> Referral:
     """Cases by predicted disagreement, the largest first: how much each share captures."""
     study = intervals.study
     predicted = study.prediction.disagreement()
     place = np.ceil(np.array(SENT) * len(study)).astype(int) - 1
-    above = np.unique(-np.sort(-predicted)[place] - _ROUNDING)[::-1]
+    above = np.unique(-np.sort(-predicted)[place] - _ROUNDING)[::-1].tolist()
+    sent = [float((predicted >= a).mean()) for a in above]
     wanted = [name for name in CAPTURED if study.has_pairs or name != "irreducible_loss"]
     captured = {
         name: [
-            intervals.measure(name, share_captured, study.prediction, of=CAPTURED[name], above=a)
-            for a in above
+            intervals.measure(
+                f"captured_{name}", share_captured, study.prediction, of=CAPTURED[name], above=a
+            )._replace(part=f"{referred:.4g}")
+            for referred, a in zip(sent, above, strict=True)
         ]
         for name in wanted
     }
-    return Referral([float((predicted >= a).mean()) for a in above], captured)
+    return Referral(sent, captured)
 
 
 def captured(sent: Referral) -> str:

@@ -67,7 +67,7 @@ def pictures(
     recalibrated: Distribution | None,
     found: dict,
     by_class: list[Number],
-    raters: dict | None,
+    raters: list[Number],
     sent: Referral,
     level: float,
 ) -> dict[str, list]:
@@ -77,9 +77,10 @@ def pictures(
     if study.n_labels.min() < study.n_labels.max():
         drawn["labels"] = [_labels_a_case(study)]
     drawn["reliability"] = [_reliability(study, k, options) for k in study.shown(MOST_CLASSES)]
-    if raters is not None:
-        drawn["raters"] = [_raters(raters)]
-    if study.has_pairs:
+    if raters:
+        usual = [n for n in found.values() if n.quantity.startswith("rater_")]
+        drawn["raters"] = [_raters(raters, found, number) for number in usual]
+    if study.has_pairs and not study.hard:
         drawn["loss"] = [_loss(found)]
         drawn["disagreement"] = [_disagreement(study, recalibrated, options)]
     if not study.hard:
@@ -141,13 +142,13 @@ def _dots(lines: list[Line], xlabel: str, alt: str, at: float | None = None) -> 
 
 def _frequencies(by_class: list[Number]) -> Picture:
     """How often each class is named, and how probable the model finds it."""
-    share = [n for n in by_class if n.name == "share_of_labels"]
-    mean = [n for n in by_class if n.name == "mean_probability"]
+    share = [n for n in by_class if n.quantity == "share_of_labels"]
+    mean = [n for n in by_class if n.quantity == "mean_probability"]
     lines = [Line(str(n.class_name), "labels", n[2:5]) for n in share]
     lines += [Line(str(n.class_name), "model", n[2:5]) for n in mean]
     gaps = [m.estimate - s.estimate for s, m in zip(share, mean, strict=True)]
     k = int(np.abs(gaps).argmax())
-    alt = said("frequencies", name=lines[k].label, gap=gaps[k])
+    alt = said("frequencies", share=share[k], mean=mean[k])
     return _dots(lines, "Share of the labels; mean probability", alt)
 
 
@@ -168,16 +169,17 @@ def _labels_a_case(study: Study) -> Picture:
     return _draw(draw, (4.2, 2.6), alt)
 
 
-def _raters(raters: dict) -> Picture:
-    """Each rater, and the model, by how often another rater disagrees."""
-    model, usual = raters["model_error"], raters["rater_error"]
-    each = [Line(row["rater"], "labels", row["disagreement"]) for row in raters["table"]]
+def _raters(raters: list[Number], found: dict, usual: Number) -> Picture:
+    """Each rater, and the model, by how often or how far another rater differs."""
+    model = found[usual.quantity.replace("rater", "model"), "uncalibrated"]
+    own = [n for n in raters if n.quantity == usual.quantity and n.part is not None]
+    each = [Line(str(n.part), "labels", n.ends) for n in own]
     each = sorted((one for one in each if np.isfinite(one.ends).all()), key=lambda one: one.ends[0])
-    lines = [Line("model", "model", model), Line("one more rater", "labels", usual)]
-    n = sum(one.ends[0] > model[0] for one in each)
-    alt = said("raters", n=n, of=len(each))
+    lines = [Line("model", "model", model.ends), Line("one more rater", "labels", usual.ends)]
+    n = sum(one.ends[0] > model.estimate for one in each)
+    alt = said("raters", usual=usual, n=n, of=len(each))
     lines += each[:MOST_RATERS]
-    return _dots(lines, "Probability that another rater disagrees", alt, at=usual[0])
+    return _dots(lines, said("rater_axis", usual=usual), alt, at=usual.estimate)
 
 
 def _reliability(study: Study, k: int, how: dict) -> Picture:
@@ -237,7 +239,7 @@ def _loss(found: dict) -> Picture:
     ]
     largest = max(PARTS, key=lambda name: found[(name, "uncalibrated")].estimate)
     alt = said("loss", largest=PARTS[largest], numbers=found)
-    return _dots(lines, "Part of the Brier score", alt, at=0.0)
+    return _dots(lines, "Part of the Brier score (squared probability)", alt, at=0.0)
 
 
 def _net_benefit(study: Study, k: int, how: dict) -> Picture:

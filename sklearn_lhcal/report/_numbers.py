@@ -13,7 +13,7 @@ from .._utils.checks import take_rows
 from .._utils.progress import Progress
 from .._utils.simplex import accuracy
 from .._utils.tags import MeanOfTerms, metric, tags_of
-from ..distributions import Distribution
+from ..distributions import Distribution, PointMass
 from ..label_histogram import (
     fleiss_kappa,
     gwet_ac,
@@ -23,29 +23,55 @@ from ..label_histogram import (
 )
 from ..metrics import bayes_decision, confidence_interval, decision_risk, paired_difference
 from ._study import Study
+from ._words import glossary
 
 MOST_CLASSES = 20
 AGREEMENT = (percent_agreement, fleiss_kappa, krippendorff_alpha, gwet_ac)
+OF_GRADES = (fleiss_kappa, "linear"), (fleiss_kappa, "quadratic"), (krippendorff_alpha, "ordinal")
 # What calibration is judged by, in differences of one prediction from another.
 COMPARED = ("log_loss", "expected_squared_loss", "disagreement_squared_loss")
 
 
 class Number(NamedTuple):
-    """One number: a metric of a subset of the results, its interval, and of how many cases.
+    """One number of the page: a quantity, for whom, its interval, and of how many cases.
 
     `subset` is "uncalibrated", "recalibrated", "difference" (of these two) or "labels", whose
     intervals hold for these raters and new cases; "new_raters": the uncalibrated prediction, with
-    an interval for new raters and new cases. `class_name` is the class; None: all of them.
+    an interval for new raters and new cases. `class_name` is the class, and `part` the rater, the
+    finding, the subgroup or the share of cases; None: all of them. `computed` is the public call.
     """
 
-    name: str
+    quantity: str
     subset: str
     estimate: float
     low: float
     high: float
     level: float
     n: int
+    computed: str = ""
     class_name: str | None = None
+    part: str | None = None
+
+    @property
+    def unit(self) -> str:
+        """The unit of the quantity."""
+        return glossary("units")[self.quantity]
+
+    @property
+    def ends(self) -> list[float]:
+        """The estimate and the ends of the interval."""
+        return [self.estimate, self.low, self.high]
+
+    def is_wider(self, other: "Number") -> bool:
+        """Whether the interval is wider, by more than rounding, or not known."""
+        return not self.high - self.low <= (1 + 1e-9) * (other.high - other.low)
+
+
+def call_of(door: Callable, *words: str, **options) -> str:
+    """A public call in words, without options that are tables."""
+    plain = {name: value for name, value in options.items() if isinstance(value, (str, float))}
+    said = [*words, *(f"{name}={value!r}" for name, value in plain.items())]
+    return f"{door.__name__}({', '.join(said)})"
 
 
 def ratio(terms, rows: Rows, least_raters: int = 1, **options) -> float:
@@ -57,17 +83,24 @@ def ratio(terms, rows: Rows, least_raters: int = 1, **options) -> float:
     return float(numerator.sum() / denominator.sum())
 
 
-def _mean_of(what: Callable, least_raters: int = 1) -> Callable:
-    """The metric that is the mean over cases of ``what(rows)``, from −1 to 1."""
+def _mean_of(what: Callable, least_raters: int = 1, least: float = -1.0) -> Callable:
+    """The metric that is the mean over cases of ``what(rows)``, from `least` to 1."""
 
     def terms(rows: Rows) -> tuple:
         return rows.weight * what(rows), rows.weight
 
-    @metric(MeanOfTerms(least_raters=least_raters, terms=terms, limits=(-1.0, 1.0)))
+    @metric(MeanOfTerms(least_raters=least_raters, terms=terms, limits=(least, 1.0)))
     def function(y, prediction) -> float:
         return ratio(terms, read_rows(y, prediction), least_raters)
 
+    function.__name__ = what.__name__
     return function
+
+
+@partial(_mean_of, least=0.0)
+def confidence(rows: Rows) -> Floats:
+    """The largest probability."""
+    return rows.z.max(axis=1)
 
 
 @_mean_of
@@ -90,6 +123,7 @@ def excess_error(rows: Rows) -> Floats:
 
 PROBABILITIES: dict[str, Callable] = {
     "accuracy": metrics.expected_accuracy,
+    "confidence": confidence,
     "log_loss": metrics.label_log_loss,
     "expected_squared_loss": metrics.expected_squared_loss,
     "expected_calibration_error": metrics.expected_calibration_error,
@@ -104,12 +138,12 @@ _PAIRS = (
     metrics.dispersion_loss,
     metrics.disagreement_squared_loss,
     metrics.disagreement_calibration_error,
+    excess_disagreement,
+    excess_error,
 )
-PAIRS: dict[str, Callable] = {
-    **{of_pairs.__name__: of_pairs for of_pairs in _PAIRS},
-    "excess_disagreement": excess_disagreement,
-    "excess_error": excess_error,
-}
+PAIRS: dict[str, Callable] = {of_pairs.__name__: of_pairs for of_pairs in _PAIRS}
+# Of a prediction without probabilities.
+OF_LABELS = ("accuracy", "excess_error")
 
 
 class Intervals(NamedTuple):
@@ -128,10 +162,11 @@ class Intervals(NamedTuple):
         """
         study = self.study
         tags = tags_of(function, **options)
+        words = glossary("meanings").get(name, function.__name__)
         if tags.biased:
             # an interval about it would not hold what it estimates
             estimate = function(study.labels, prediction, **options)
-            return self._number(name, subset, (estimate, np.nan, np.nan), tags)
+            return self._number(name, subset, (estimate, np.nan, np.nan), tags, f"{words}()")
         if not isinstance(tags, MeanOfTerms):
             prediction = take_rows(prediction, study.drawn)
             study = study.few
@@ -139,7 +174,8 @@ class Intervals(NamedTuple):
         interval = confidence_interval(
             function, study.labels, prediction, raters=raters, **own.how, **options
         )
-        return own._number(name, subset, interval, tags)
+        call = call_of(confidence_interval, words, raters=raters, **options)
+        return own._number(name, subset, interval, tags, call)
 
     def sought(self, name: str, function, subset="uncalibrated", **options) -> Number:
         """The same of the study's own prediction; NaN where too few cases or labels count."""
@@ -155,7 +191,8 @@ class Intervals(NamedTuple):
         interval = paired_difference(
             function, labels, prediction, raw, raters="fixed", **self.how, **options
         )
-        return self._number(name, subset, interval, tags_of(function, **options))
+        call = call_of(paired_difference, function.__name__, raters="fixed")
+        return self._number(name, subset, interval, tags_of(function, **options), call)
 
     @property
     def how(self) -> dict:
@@ -167,10 +204,10 @@ class Intervals(NamedTuple):
             "random_state": self.random_state,
         }
 
-    def _number(self, name: str, subset: str, interval, tags) -> Number:
+    def _number(self, name: str, subset: str, interval, tags, call: str) -> Number:
         n = int((self.study.n_labels >= tags.least_raters).sum())
         estimate, low, high = interval[:3]
-        return Number(name, subset, estimate, low, high, self.level, n)
+        return Number(name, subset, estimate, low, high, self.level, n, call)
 
 
 def numbers(
@@ -179,7 +216,7 @@ def numbers(
     """All numbers by name and subset."""
     todo = list(_plan(intervals, recalibrated))
     results = [call() for call in Progress(todo, desc="intervals", disable=not verbose)]
-    return {(number.name, number.subset): number for number in results}
+    return {(number.quantity, number.subset): number for number in results}
 
 
 def _plan(intervals: Intervals, recalibrated: Distribution | None) -> Iterator[partial]:
@@ -190,6 +227,11 @@ def _plan(intervals: Intervals, recalibrated: Distribution | None) -> Iterator[p
         chosen |= PAIRS
         for of_labels in AGREEMENT:
             yield partial(intervals.measure, of_labels.__name__, of_labels, None, "labels")
+        for of_labels, weights in OF_GRADES if isinstance(study.distance, str) else ():
+            of_grades = f"{of_labels.__name__}_{weights}", of_labels, None, "labels"
+            yield partial(intervals.measure, *of_grades, weights=weights)
+    if study.hard:
+        chosen = {name: chosen[name] for name in OF_LABELS if name in chosen}
     primary = study.primary
     if study.raters == "random" and primary in chosen:
         yield partial(intervals.sought, primary, chosen[primary], "new_raters", raters="random")
@@ -197,6 +239,11 @@ def _plan(intervals: Intervals, recalibrated: Distribution | None) -> Iterator[p
     if recalibrated is not None:
         predictions["recalibrated"] = recalibrated
     costs: dict = {"cost_matrix": study.costs}
+    if study.costs is not None:
+        shares = np.broadcast_to(study.labels.mu.mean(axis=0), study.z.shape)
+        same = PointMass(shares).with_classes(study.prediction.classes)
+        default = "default_risk", decision_risk, bayes_decision(same, study.costs), "labels"
+        yield partial(intervals.measure, *default, **costs)
     for subset, prediction in predictions.items():
         for name, function in chosen.items():
             yield partial(intervals.measure, name, function, prediction, subset)

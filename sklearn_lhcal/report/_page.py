@@ -83,7 +83,7 @@ def by_name(numbers: list[Number]) -> dict[str, dict[str, Number]]:
     """The numbers of each class, by name, in the order of columns."""
     table: dict[str, dict[str, Number]] = {}
     for number in numbers:
-        table.setdefault(str(number.class_name), {})[number.name] = number
+        table.setdefault(str(number.class_name), {})[number.quantity] = number
     return table
 
 

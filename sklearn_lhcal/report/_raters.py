@@ -1,15 +1,21 @@
-"""The raters of a report: a model beside them, who stands out, and who is taken for whom."""
+"""The raters of a report: a model beside them, who stands out, and who is taken for whom.
 
+How often two labels differ is a share of comparisons. Where classes are at a distance, the mean
+number of steps, or the mean squared distance, stands beside it as a quantity of its own.
+"""
+
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 import numpy as np
 
 from .._utils.arrays import Floats
+from .._utils.distances import is_linear
 from .._utils.simplex import votes_of
 from ..label_histogram import Annotations
-from ..metrics import RaterComparison, RaterTable, rater_comparison, rater_table
-from ._numbers import Intervals
+from ..metrics import RaterComparison, rater_comparison, rater_table
+from ._numbers import MOST_CLASSES, Intervals, Number, call_of
 from ._study import LEAST_RATERS, Study
 from ._verdict import MARGIN, error_state
 from ._words import lines, said
@@ -17,84 +23,100 @@ from ._words import lines, said
 MOST_RATERS = 50
 
 
-class Raters(NamedTuple):
-    """What was found of named raters.
+def raters_of(intervals: Intervals, sensitive: bool) -> list[Number]:
+    """Numbers of all raters and of each, whose name is the `part`.
 
-    Attributes
-    ----------
-    these : RaterComparison
-        Its intervals hold for these raters and new cases.
-    new : RaterComparison or None
-        For new raters too; None where they are too few.
-    table : RaterTable or None
-        None for fewer than three raters.
-    names : list of str
+    There are none where raters have no names, or share no case.
     """
-
-    these: RaterComparison
-    new: RaterComparison | None
-    table: RaterTable | None
-    names: list[str]
-
-
-def raters_of(intervals: Intervals, sensitive: bool) -> Raters | None:
-    """The model beside the raters; None where these have no names, or share no case."""
     study = intervals.study
     labels = study.labels
     if not isinstance(labels, Annotations) or labels.n_raters < 2 or not study.has_pairs:
-        return None
-    options: dict = {"margin": MARGIN, "distance": study.distance, **intervals.how}
-    these = _compared(labels, study.prediction, raters="fixed", **options)
-    names = [str(name) for name in these.readers.raters.tolist()]
+        return []
+    names = [str(name) for name in labels.raters.tolist()]
     if sensitive:
         names = [f"rater {i + 1}" for i in range(len(names))]
-    new = table = None
+    results = list(_compared(intervals, "error", names))
+    if study.distance is not None:
+        what = "steps" if is_linear(study.distance) else "distance"
+        results += _compared(intervals, what, names)
     if labels.n_raters >= LEAST_RATERS:
-        table = rater_table(labels, distance=study.distance, **intervals.how)
+        results += _table(intervals, names)
         # one rater may have labelled nearly all cases
         with suppress(ValueError):
-            new = _compared(labels, study.prediction, raters="random", **options)
-    return Raters(these, new, table, names)
+            results.append(next(_compared(intervals, "error", names, raters="random")))
+    return results
 
 
-def _compared(labels: Annotations, prediction: Any, **options: Any) -> RaterComparison:
-    """Of one model, which is no dictionary of judges."""
-    return cast(RaterComparison, rater_comparison(labels, prediction, **options))
+def _compared(
+    intervals: Intervals, what: str, names: Sequence[str], raters: Any = "fixed"
+) -> Iterator[Number]:
+    """The model beside one more rater by "error", "steps" or "distance", the difference first."""
+    study: Any = intervals.study
+    distance = None if what == "error" else study.distance
+    options: dict = {"margin": MARGIN, "raters": raters, "distance": distance}
+    made = rater_comparison(study.labels, study.prediction, **options, **intervals.how)
+    # of one model, which is no dictionary of judges
+    made = cast(RaterComparison, made)
+    # it has half of each squared distance
+    factor = 1 if distance is None else 2
+    call = call_of(rater_comparison, **options)
+    call = call if distance is None else f"2 × {call}"
+    several = int((study.n_labels >= 2).sum())
+    whose = "uncalibrated" if raters == "fixed" else "new_raters"
+
+    def number(who: str, field: str, ends: Any, n: int = several, part: str | None = None):
+        subset = "labels" if who == "rater" else whose
+        estimate, low, high = (factor * np.asarray(ends)[:3]).tolist()
+        about = intervals.level, n, f"{call}.{field}", None, part
+        return Number(f"{who}_{what}", subset, estimate, low, high, *about)
+
+    yield number("excess", "difference", made.difference)
+    yield number("model", "model_error", made.model_error)
+    yield number("rater", "reader_error", made.reader_error)
+    if distance is None:
+        worth = number("", "worth", [made.worth, made.worth_low, made.worth_high])
+        yield worth._replace(quantity="equivalent_raters")
+    each = made.readers
+    for r, name in enumerate(names):
+        about = int(each.n_rows[r]), name
+        ends = [each.error[r], *each.error_interval[r]]
+        yield number("rater", "readers.error", ends, *about)
+        ends = [each.difference[r], *each.difference_interval[r]]
+        yield number("excess", "readers.difference", ends, *about)
 
 
-def facts(found: Raters | None, study: Study) -> dict | None:
+def _table(intervals: Intervals, names: Sequence[str]) -> Iterator[Number]:
+    """Whether raters label alike, and how much more often than others each names each class."""
+    study: Any = intervals.study
+    level = intervals.level
+    table = rater_table(study.labels, **intervals.how)
+    several = int((study.n_labels >= 2).sum())
+    for part, p in [(None, table.pvalue), *table.p_values.items()]:
+        of_test = level, several, "rater_table()", None, part
+        yield Number("raters_alike_p", "labels", p, np.nan, np.nan, *of_test)
+    for r in np.argsort(-table.n_rows, kind="stable")[:MOST_RATERS].tolist():
+        for k in study.shown(MOST_CLASSES):
+            low, high = table.interval[r, k]
+            about = level, int(table.n_rows[r]), "rater_table().bias", study.classes[k], names[r]
+            yield Number("rater_bias", "labels", table.bias[r, k], low, high, *about)
+
+
+def facts(found: list[Number], numbers: dict[tuple[str, str], Number]) -> dict | None:
     """What the page says of named raters; None where there are none."""
-    if found is None:
+    if not found:
         return None
-    rows = rows_of_raters(found, study)
-    return {
-        "sentences": lines("beside_raters", raters=found, state_of=error_state, margin=MARGIN),
-        "stands_out": said("stands_out", rows=rows, table=found.table),
-        "model_error": list(found.these.model_error[:3]),
-        "rater_error": list(found.these.reader_error[:3]),
-        "table": rows,
-    }
-
-
-def rows_of_raters(found: Raters, study: Study) -> list[dict]:
-    """A row for each rater, those with the most cases first."""
-    each = found.these.readers
+    errors = [n for n in found if n.quantity == "rater_error" and n.part is not None]
     # a mean would move with the one who stands out
-    usual = float(np.nanmedian(each.error))
-    order = np.argsort(-each.n_rows, kind="stable")[:MOST_RATERS]
-    error = np.column_stack([each.error, each.error_interval]).tolist()
-    difference = np.column_stack([each.difference, each.difference_interval]).tolist()
-    about = {"table": found.table, "classes": study.classes}
-    return [
-        {
-            "rater": found.names[r],
-            "n_cases": int(each.n_rows[r]),
-            "disagreement": error[r],
-            "model_minus_rater": difference[r],
-            "stands_out": lines("differs", error=error[r], usual=usual, r=r, **about),
-        }
-        for r in order.tolist()
-    ]
+    usual = float(np.nanmedian([n.estimate for n in errors]))
+    first = sorted(errors, key=lambda error: -error.n)[:MOST_RATERS]
+    about = {"usual": usual, "biases": [n for n in found if n.quantity == "rater_bias"]}
+    table = [{"rater": e.part, "stands_out": lines("differs", error=e, **about)} for e in first]
+    p_values = [n for n in found if n.quantity == "raters_alike_p"]
+    return {
+        "sentences": lines("beside_raters", numbers=numbers, state_of=error_state, margin=MARGIN),
+        "stands_out": said("stands_out", rows=table, p_values=p_values),
+        "table": table,
+    }
 
 
 def confusion(study: Study) -> dict[str, list | None]:

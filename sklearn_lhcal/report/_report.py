@@ -7,13 +7,13 @@ import os
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
 
 from .._rows import PredictionLike
 from .._utils.checks import checked, take_rows
-from .._utils.costs import check_cost_matrix
 from .._utils.distances import Distance
 from .._utils.types import ArrayLike, LabelsLike, Samples
 from .._utils.version import __version__
@@ -26,7 +26,7 @@ from ._raters import raters_of
 from ._study import Recalibrated, Study, read_study, recalibrate
 from ._words import said
 
-SCHEMA_VERSION = "3.0"
+SCHEMA_VERSION = "4.0"
 
 
 @dataclass(frozen=True)
@@ -206,20 +206,22 @@ def report_on(study: Study, *, settings: dict, inputs: dict | None, verbose: boo
         known = ".*(raters|biased upwards|the standard error|of equal size)"
         warnings.filterwarnings("ignore", message=known, category=UserWarning)
         result = numbers(intervals, recalibrated.prediction, verbose)
+        raters = raters_of(intervals, sensitive)
         every = _verdict.of_findings(intervals)
         # of very many cases some do for all that follows
         intervals = intervals._replace(study=study.few)
         by_class = of_classes(intervals)
-        raters = raters_of(intervals, sensitive)
-        told = _raters.facts(raters, study)
         sent = referral(intervals)
-        audited = subgroups(intervals)
+        audited, of_subgroups = subgroups(intervals)
+        whole = [n for n in (*raters, *of_subgroups) if n.part is None]
+        result |= {(n.quantity, n.subset): n for n in whole}
         after = take_rows(recalibrated.prediction, study.drawn)
-        drawn = pictures(study.few, after, result, by_class, told, sent, level)
+        drawn = pictures(study.few, after, result, by_class, raters, sent, level)
     checks = _cases.checks(study, recalibrated.reason, _messages(recalibrated, caught))
     failures = [check.message for check in checks if check.severity == "failure"]
     verdict = _verdict.verdicts(result, study, failures)
     settings = {**settings, "tolerance": _verdict.TOLERANCE, "margin": _verdict.MARGIN}
+    parts = chain(*every, *sent.captured.values(), of_subgroups, raters)
     classes = _page.by_name(by_class)
     about = {"study": study, "settings": settings, "numbers": result}
     data = {
@@ -229,17 +231,21 @@ def report_on(study: Study, *, settings: dict, inputs: dict | None, verbose: boo
         "verdict": verdict,
         "reconciled": _verdict.reconciled(result, verdict[0]["state"]),
         "checks": [check._asdict() for check in checks],
-        "findings": every,
+        "findings": [
+            {"finding": gap.part, "state": _verdict.confidence_state(gap)} for gap, _ in every
+        ],
         "flow": _cases.flow(study, sensitive),
-        "metrics": [number._asdict() for number in [*result.values(), *by_class]],
-        "raters": told,
+        "numbers": [
+            number._asdict() | {"unit": number.unit}
+            for number in (*result.values(), *by_class, *(n for n in parts if n.part is not None))
+        ],
+        "raters": _raters.facts(raters, result),
         "confusion": _raters.confusion(study),
         "disputed": _cases.disputed(study, sensitive),
-        "referral": {"words": captured(sent), **sent.curves},
-        "default_cost": _default_cost(study),
+        "referral": {"words": captured(sent)},
         "subgroups": audited,
         "paragraphs": {
-            "results": said("results", classes=classes, raters=raters, **about),
+            "results": said("results", classes=classes, **about),
             "methods": said("methods", version=__version__, **about),
         },
     }
@@ -261,14 +267,6 @@ def _head(study: Study) -> dict:
         "model_name": study.model_name,
         "date": datetime.date.today().isoformat(),
     }
-
-
-def _default_cost(study: Study) -> float | None:
-    """Mean cost of the best default decision; None without costs."""
-    if study.costs is None:
-        return None
-    costs = check_cost_matrix(study.costs).for_classes(study.labels.classes, len(study.classes))
-    return float((study.labels.mu @ costs.C).mean(axis=0).min())
 
 
 def _inputs(study: Study, given: dict | None, sensitive: bool) -> dict:

@@ -1,23 +1,30 @@
 """From tables to a study: labels and predictions of the same cases, under the same names."""
 
-import difflib
+import hashlib
 import re
 import warnings
 from argparse import Namespace
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .._utils.checks import errors_of
+from .._utils.checks import errors_of, take_rows
+from .._utils.files import paths_of, read_source
 from .._utils.names import column_names, sorted_names
-from ..label_histogram import Annotations
+from ..label_histogram import Annotations, label_table
 from ._files import Table, as_ids
 from ._study import SHOWN, Step, Study, read_study
 
+# What `label_table` is told as it is.
+PASSED = (
+    *("items", "raters", "labels", "findings", "order", "weight", "total", "where"),
+    *("several", "none", "tidy", "on_duplicate"),
+)
 # How far from 1 the sums of probabilities may lie that were rounded in a file.
 ROUNDED = 0.02
 # What messages about arrays call them, and what is to be said of files.
@@ -29,25 +36,92 @@ OF_FILES = {
 
 def tables_of(options: Namespace, read) -> dict[str, Table]:
     """The files that were given, read by ``read(file, what, ...)``."""
-    case, *others = options.columns
     given = {
         "groups": options.groups,
         "proba": options.proba or options.predicted_labels,
         "counts": options.counts,
     }
     text = [*options.subgroups, options.patient, options.finding]
-    names = {"id_column": options.id, "likely_id": case, "as_text": text}
+    names = {"id_column": options.id, "likely_id": options.columns[0], "as_text": text}
     tables = {what: read(file, what, **names) for what, file in given.items() if file}
     if options.costs:
         tables["costs"] = read(options.costs, "costs")
     if options.annotations:
         if tables["proba"].ids is None:
-            raise ValueError("--proba needs a column that names the cases; name it by --id.")
-        of_labels = {"id_column": case, "as_text": [*text, *others]}
-        tables["annotations"] = read(options.annotations, "annotations", **of_labels)
+            own = list(tables["proba"].values)[:20]
+            raise ValueError(
+                f"--proba needs a column that names the cases; say by --id which of {own} it is."
+            )
+        tables["annotations"] = _annotations(options)
+        if "rater" not in tables["annotations"].values:
+            tables["counts"] = _votes_of(tables.pop("annotations"))
     elif options.finding or options.only:
         raise ValueError("Several findings need --annotations: a row for each label.")
     return tables
+
+
+def _annotations(options: Namespace) -> Table:
+    """The labels as a long table, whatever the layout of the file."""
+    case, rater, label = options.columns
+    with errors_of("--annotations"):
+        source, notes = read_source(options.annotations, options.sheet)
+    columns = [] if isinstance(source, (list, dict)) else list(source)
+    about = [name for name in (*options.subgroups, options.patient) if name in columns]
+    options_of = {name: getattr(options, name) for name in PASSED}
+    options_of |= {"item": None if options.items else case.split("+"), "also": about}
+    if not options.raters and rater != "-":
+        options_of["rater"] = rater
+    if options.finding or options.only:
+        options_of |= _columns_of_findings(options, columns, [*about, case, rater])
+    wide = options.items or options.raters or options.labels or options_of["findings"]
+    if not wide:
+        options_of["label"] = label
+        _check_columns(columns, [*case.split("+"), rater, label], notes)
+    with warnings.catch_warnings(record=True) as caught, errors_of("--annotations"):
+        warnings.simplefilter("always")
+        table = label_table(source, **options_of)
+    notes = [*notes, *(f"--annotations: {warning.message}" for warning in caught)]
+    options.n_blank = table.attrs["n_blank"]
+    files = paths_of(options.annotations)
+    facts = {
+        "file": ", ".join(path.name for path in files),
+        "sha256": hashlib.sha256(b"".join(path.read_bytes() for path in files)).hexdigest(),
+    }
+    ids = as_ids(table.pop("item")).to_numpy(object)
+    return Table(table, ids, facts, notes)
+
+
+def _check_columns(columns: list, named: list[str], notes: list[str]) -> None:
+    """ValueError that says what to write of a table without these columns."""
+    if columns and not any("[" in name or "{" in name for name in named):
+        absent = [name for name in named if name not in (*columns, "-")]
+        if absent:
+            raise ValueError(
+                f"--annotations has no column {absent}, its columns are {columns[:20]}: add "
+                "--columns CASE RATER LABEL, - for no rater; where each rater is a column, "
+                f'--columns CASE --raters "Reader *". {" ".join(notes)}'
+            )
+
+
+def _columns_of_findings(options: Namespace, columns: list, others: list) -> dict[str, Any]:
+    """Whether findings are the values of a column, or a column each."""
+    column = options.finding or "finding"
+    if column in columns:
+        return {"finding": column}
+    if options.findings or options.several:
+        return {}
+    return {"findings": [name for name in columns if name not in others]}
+
+
+def _votes_of(labels: Table) -> Table:
+    """How many labels each case has of each class, where nobody knows the raters."""
+    import pandas as pd
+
+    frame = labels.values.set_axis(labels.ids, axis=0)
+    counts = pd.crosstab(frame.index, as_ids(frame.pop("label")))
+    about = frame.groupby(level=0, sort=True).first()
+    counts = pd.concat([counts, about], axis=1)
+    return labels._replace(values=counts.reset_index(drop=True), ids=counts.index.to_numpy(object))
 
 
 def studies_of(tables: Mapping[str, Table], options: Namespace) -> dict[str, Study]:
@@ -104,14 +178,32 @@ def _studies_of(tables: Mapping[str, Table], options: Namespace) -> dict[str, St
     studies = {}
     for judge, prediction in predictions.items():
         labels, filled = _with_unchosen(y, votes, prediction)
+        # a judge may say nothing of some cases
+        told = np.flatnonzero(np.isin(seen, prediction.index))
+        facts = {name: _taken(of, told) for name, of in about_cases.items()}
         name = options.model_name or judge
+        cases = seen[told]
         try:
-            study = read_study(labels, prediction.loc[seen], model_name=name, **about_cases)
+            labels = take_rows(labels, told)
+            study = read_study(labels, prediction.loc[cases], model_name=name, **facts)
         except ValueError as error:
-            raise ValueError(_of_files(str(error), seen)) from None
-        said = [*notes, *filled]
-        studies[judge] = replace(study, n_dropped=len(unread), notes=said, flow=flow)
+            raise ValueError(_of_files(str(error), cases)) from None
+        silent = np.delete(seen, told).tolist()
+        steps = [Step(f"left out: {judge} says nothing", len(silent), silent[:SHOWN])]
+        studies[judge] = replace(
+            study,
+            n_dropped=len(unread) + len(silent),
+            notes=[*notes, *filled],
+            flow=[*flow, *(steps if silent else [])],
+        )
     return studies
+
+
+def _taken(about: Any, rows: NDArray) -> Any:
+    """What is known of some of the cases; what is known of all stays."""
+    if isinstance(about, dict):
+        return {name: of[rows] for name, of in about.items()}
+    return about[rows] if isinstance(about, np.ndarray) else about
 
 
 def _of_files(message: str, ids: NDArray) -> str:
@@ -132,16 +224,20 @@ def _of_files(message: str, ids: NDArray) -> str:
 def _by_finding(tables: Mapping[str, Table], options: Namespace) -> dict[str, dict]:
     """The tables of each finding that has labels and a prediction."""
     column = options.finding or "finding"
-    sides = {"annotations": options.columns[2], "proba": "probability"}
-    about = [*options.subgroups, options.patient, *options.columns]
-    frames = [tables[what].values.drop(columns=about, errors="ignore") for what in sides]
-    given, known = (_findings(frame, column) for frame in frames)
+    labels = tables["annotations"].values.set_axis(tables["annotations"].ids, axis=0)
+    about = [*options.subgroups, options.patient]
+    predicted = tables["proba"].values.drop(columns=about, errors="ignore")
+    given, known = sorted(labels["finding"].unique()), _findings(predicted, column)
     both = [name for name in given if name in known]
     lost = [name for name in given if name not in known]
     if lost:
         warnings.warn(f"Findings without a prediction are left out: {lost[:20]}.", stacklevel=2)
-    long = {what: _long(tables[what], value, column, both) for what, value in sides.items()}
-    return {name: {what: _of(table, column, name) for what, table in long.items()} for name in both}
+    long = _long(tables["proba"], "probability", column, both)
+    of_labels = tables["annotations"]._replace(values=labels)
+    return {
+        name: {"annotations": _of(of_labels, "finding", name), "proba": _of(long, column, name)}
+        for name in both
+    }
 
 
 def _findings(frame, column: str) -> list:
@@ -201,25 +297,33 @@ def _by_case(table: Table, what: str, ids: NDArray):
     return table.values.set_axis(own, axis=0)
 
 
-def _check_ids(frame, what: str, ids: NDArray) -> None:
-    """ValueError where a table has cases without a prediction."""
+def _with_ids(frame, what: str, ids: NDArray) -> tuple:
+    """The table with ids that the predictions have, and a step where they were spelt otherwise."""
     import pandas as pd
 
     strange = frame.index[~frame.index.isin(ids)].unique()
+    if len(strange) == frame.index.nunique():
+        bare = {name: _bare(name) for name in [*ids, *strange]}
+        one_to_one = all(len({bare[n] for n in names}) == len(names) for names in (ids, strange))
+        place = {bare[name]: name for name in ids}
+        if one_to_one and all(bare[name] in place for name in strange):
+            new = frame.set_axis([place[bare[name]] for name in frame.index], axis=0)
+            words = f"ids of --{what} spelt otherwise than those of --proba, such as {strange[0]!r}"
+            return new, Step(f"{words} for {place[bare[strange[0]]]!r}", len(strange))
     if len(strange):
         unread = pd.Index(ids).difference(frame.index)
         raise ValueError(
             f"--{what} has {len(strange)} ids that --proba lacks, {strange[:5].tolist()}; it lacks "
-            f"{unread[:5].tolist()}.{_of_zeros(strange, ids)}"
+            f"{unread[:5].tolist()}; ids are text, and 001 is not 1."
         )
+    return frame, None
 
 
-def _of_zeros(some, others) -> str:
-    """A hint where ids differ in leading zeros only."""
-    bare = {str(name).lstrip("0") for name in others}
-    if any(str(name).lstrip("0") in bare for name in some):
-        return " Leading zeros differ: spreadsheets drop them where cells are no text."
-    return ""
+def _bare(name: Any) -> str:
+    """An id without its suffix, case, blanks, punctuation and leading zeros."""
+    text = re.sub(r"\.(png|jpe?g|tiff?|dcm|nii|svs|csv|txt)$", "", str(name).casefold())
+    text = re.sub(r"0*(\d+)", r"\1", text)
+    return re.sub(r"[\W_]+", "", text)
 
 
 def _about(name: str, frames: Mapping, ids: NDArray, needed: bool = False) -> NDArray:
@@ -240,8 +344,8 @@ def _about(name: str, frames: Mapping, ids: NDArray, needed: bool = False) -> ND
     absent = ids[values.isna()]
     if needed and len(absent):
         raise ValueError(
-            f"--{what} has no {name!r} of {len(absent)} cases: {absent[:5].tolist()}."
-            f"{_of_zeros(absent, column.index)}"
+            f"--{what} has no {name!r} of {len(absent)} cases: {absent[:5].tolist()}; ids are "
+            "text, and 001 is not 1."
         )
     return values.astype(object).where(values.notna(), "unknown").to_numpy()
 
@@ -254,25 +358,20 @@ def _labels(frames: Mapping, ids: NDArray, options: Namespace) -> tuple:
     import pandas as pd
 
     what = "annotations" if "annotations" in frames else "counts"
-    frame = frames[what]
-    _check_ids(frame, what, ids)
-    _, rater, label = options.columns
-    steps = []
+    frame, note = _with_ids(frames[what], what, ids)
+    steps = [] if note is None else [note]
     if what == "counts" and frame.shape[1] > 1:
         _check_numbers(frame, what)
         counts = _renamed(_named(frame, what, options.classes), options.map)
     else:
         if what == "counts":
-            frame = frame.set_axis([label], axis=1)
-        elif not {rater, label} <= set(frame):
-            own = list(frame)[:20]
-            raise ValueError(f"--annotations has columns {own}: add --columns CASE RATER LABEL.")
-        given = as_ids(frame[label]).replace(options.map)
-        blank = int(given.isna().sum())
+            frame = frame.set_axis(["label"], axis=1)
+        given = as_ids(frame["label"]).replace(options.map)
+        blank = int(given.isna().sum()) + getattr(options, "n_blank", 0)
         if blank:
             steps.append(Step("labels that are blank, left out", blank))
         if what == "annotations":
-            parts = (frame.index, frame[rater], given)
+            parts = (frame.index, frame["rater"], given)
             y: Any = Annotations.from_long(*parts, items=ids, not_a_class=options.not_a_class)
             y = y[y.rated]
             return y, y.items, [*steps, *_no_answers(y.left_out)]
@@ -316,20 +415,23 @@ def _check_known(votes: Mapping[str, int], what: str, classes: list) -> None:
     if not strange:
         return
     told = ", ".join(f"{name!r} ({n} labels)" for name, n in list(strange.items())[:20])
-    alike = {str(name).lower(): str(name) for name in classes}
-    remedies, others = [], []
-    for name in strange:
-        near = difflib.get_close_matches(name.lower(), alike, n=1, cutoff=0.5)
-        if near:
-            remedies.append(f"--map {_quoted(f'{name}={alike[near[0]]}')}")
-        else:
-            others.append(_quoted(name))
-    if others:
-        remedies += ["--not-a-class", *others]
-    raise ValueError(
-        f"The {what} have unknown classes: {told}; known are {classes[:20]}. If they are what "
-        f"they look like, add: {' '.join(remedies)}"
+    alike = {_same(name): str(name) for name in classes}
+    equal = {name: alike[_same(name)] for name in strange if _same(name) in alike}
+    remedy = (
+        "say what they are by --map OLD=NEW, or that they are no class by --not-a-class; --tidy "
+        "reads 1 - mild as 1."
     )
+    if len(equal) == len(strange):
+        changes = " ".join(f"--map {_quoted(f'{old}={new}')}" for old, new in equal.items())
+        remedy = f"if they are the same but for spelling, add: {changes}"
+    raise ValueError(f"The {what} have unknown classes: {told}; known are {classes[:20]}; {remedy}")
+
+
+def _same(name: Any) -> str:
+    """What two spellings of a class have in common: letters and digits, or the number."""
+    with suppress(ValueError):
+        return f"{float(name):g}"
+    return re.sub(r"[\s\W_]+", "", str(name).casefold())
 
 
 def _quoted(words: str) -> str:
@@ -367,15 +469,29 @@ def _hard(frame, votes: Mapping[str, int], options: Namespace) -> dict:
     import pandas as pd
 
     said = frame.apply(as_ids).replace(options.map)
-    _check_gaps(said, "predicted-labels")
-    seen = set(votes).union(said.to_numpy().ravel())
+    said = said.where(~said.isin(options.not_a_class))
+    seen = set(votes).union(said.stack().dropna())
+    _check_spelling(seen)
     classes = options.classes or sorted_names(list(seen)).tolist()
     predictions = {}
     for judge, labels in said.items():
+        labels = labels.dropna()
         _check_known(labels.value_counts().to_dict(), "predicted-labels", classes)
         named = pd.get_dummies(labels, dtype=float)
         predictions[str(judge)] = named.reindex(columns=classes, fill_value=0.0)
     return predictions
+
+
+def _check_spelling(names: Iterable) -> None:
+    """ValueError where two classes differ in spelling alone: a comparison would be turned round."""
+    alike: dict[str, list[str]] = {}
+    for name in names:
+        alike.setdefault(_same(name), []).append(str(name))
+    for several in alike.values():
+        if len(several) > 1:
+            new, *others = sorted(several)
+            changes = " ".join(f"--map {_quoted(f'{old}={new}')}" for old in others)
+            raise ValueError(f"The classes {several} differ only in spelling; add: {changes}")
 
 
 def _both_classes(frame, classes: list[str] | None):

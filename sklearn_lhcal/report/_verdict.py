@@ -10,17 +10,21 @@ for these raters and new cases. The verdict is
 
 Smaller errors do not matter, so that a verdict of overconfidence is wrong for any of them.
 
-Where raters are named, a second line says the same of new raters. The advice follows from the
-verdict and the difference of log loss, out of fold, that calibration makes. All other numbers are
-secondary: `reconciled` says how those that seem to contradict the verdict agree with it.
+Where raters are named, a second line says the same of new raters; where these data show no
+difference between raters, so that its interval is not wider, it says so instead. The advice follows
+from the verdict and the difference of log loss, out of fold, that calibration makes. All other
+numbers are secondary: `reconciled` says how those that seem to contradict the verdict agree with
+it.
 
 A model that gives labels without probabilities cannot be calibrated. Its primary comparison is the
-excess error Δ: how much more often a rater disagrees with the model than with another rater. It is
-"better" below 0, "as good" below the margin, "worse" above 0 and else "inconclusive".
+excess error Δ: how much more often a rater disagrees with the model than with another rater, a
+share of comparisons, whether classes are grades or not. It is "better" below 0, "as good" below the
+margin, "worse" above 0 and else "inconclusive".
 
 A data check that failed withholds the verdict.
 """
 
+from ._classes import class_mean, share
 from ._numbers import Intervals, Number, overconfidence
 from ._study import Study
 from ._words import lines, said
@@ -54,29 +58,19 @@ def error_state(excess: Number) -> str:
     return "inconclusive"
 
 
-def of_findings(intervals: Intervals) -> list[dict]:
-    """The primary comparison of each finding, with intervals for all of them together."""
+def of_findings(intervals: Intervals) -> list[tuple[Number, Number]]:
+    """Overconfidence and share of labels of each finding, with intervals for all together."""
     if intervals.study.hard:
         return []
     findings = intervals.study.findings
     level = 1 - (1 - intervals.level) / max(len(findings), 1)
-    return [
-        _of_finding(name, intervals._replace(study=study, level=level))
-        for name, study in findings.items()
-    ]
-
-
-def _of_finding(name: str, intervals: Intervals) -> dict:
-    study = intervals.study
-    gap = intervals.sought("overconfidence", overconfidence)
-    share = study.labels.counts.sum(axis=0)[-1] / study.n_labels.sum()
-    return {
-        "finding": name,
-        "n_cases": len(study),
-        "share_of_labels": float(share),
-        "overconfidence": list(gap[2:5]),
-        "state": confidence_state(gap),
-    }
+    every = []
+    for name, study in findings.items():
+        own = intervals._replace(study=study, level=level)
+        gap = own.sought("overconfidence", overconfidence)
+        votes = own.sought("share_of_labels", class_mean, "labels", of=1, what=share)
+        every.append((gap._replace(part=name), votes._replace(part=name)))
+    return every
 
 
 def advice_state(state: str, change: Number) -> str:
@@ -88,8 +82,8 @@ def advice_state(state: str, change: Number) -> str:
     return "wait"
 
 
-def _sentence(about: str, state: str, words: str) -> dict[str, str]:
-    title = said("title", state=state)
+def _sentence(about: str, state: str, words: str, alike: bool = False) -> dict[str, str]:
+    title = said("title", state=state, about=about, alike=alike)
     return {"about": about, "state": state, "words": words, "title": title}
 
 
@@ -107,15 +101,15 @@ def verdicts(numbers: Numbers, study: Study, failures: list[str]) -> list[dict[s
     state_of = error_state if study.hard else confidence_state
     number = numbers[(primary, "uncalibrated")]
     state = state_of(number)
-    accuracy = numbers[("accuracy", "uncalibrated")]
-    about = {"state": state, "number": number, "accuracy": accuracy, "study": study}
+    about = {"state": state, "numbers": numbers, "study": study}
     words = said(primary, **about, tolerance=TOLERANCE, margin=MARGIN)
     results = [_sentence("these_raters", state, words)]
     if (primary, "new_raters") in numbers:
         wide = numbers[(primary, "new_raters")]
         same = state_of(wide) == state
-        words = said("any_rater", number=wide, same=same, study=study)
-        results.append(_sentence("any_rater", state_of(wide), words))
+        alike = not wide.is_wider(number)
+        words = said("any_rater", number=wide, same=same, alike=alike, study=study)
+        results.append(_sentence("any_rater", state_of(wide), words, alike))
     if ("log_loss", "difference") in numbers:
         change = numbers[("log_loss", "difference")]
         advice = advice_state(state, change)
@@ -126,6 +120,6 @@ def verdicts(numbers: Numbers, study: Study, failures: list[str]) -> list[dict[s
 
 def reconciled(numbers: Numbers, state: str) -> list[str]:
     """How the numbers that seem to say otherwise agree with the verdict, a sentence each."""
-    if state not in ("calibrated", "overconfident", "underconfident", "inconclusive"):
+    if state == "withheld" or ("overconfidence", "uncalibrated") not in numbers:
         return []
     return lines("reconciled", state=state, numbers=numbers, error_state=error_state)

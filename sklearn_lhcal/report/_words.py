@@ -4,8 +4,6 @@ from functools import cache
 
 import numpy as np
 
-from ._numbers import Number
-
 UNDEFINED = "not defined"
 
 
@@ -20,9 +18,9 @@ def _minus(number: str) -> str:
     return number.replace("-", "−")
 
 
-def _ends(number) -> tuple:
-    """The estimate and the ends of the interval, of a number or a list that begins with them."""
-    return number[2:5] if isinstance(number, Number) else number[:3]
+def _ends(number) -> list:
+    """The estimate and the ends of the interval, of a number or a list of them."""
+    return getattr(number, "ends", number)
 
 
 def _with_interval(number) -> str:
@@ -40,8 +38,10 @@ def _cell(number) -> str:
     return _with_interval(number).replace(", ", ",\N{NO-BREAK SPACE}")
 
 
-def _points(number) -> str:
-    """A difference of shares, and the ends of its interval, in percentage points."""
+def _difference(number) -> str:
+    """A difference with its interval and unit: of shares and probabilities, percentage points."""
+    if not number.unit.startswith(("share", "probability")):
+        return f"{_with_interval(number)} {number.unit}"
     estimate, low, high = (_minus(f"{100 * x:z.1f}") for x in _ends(number))
     return f"{estimate} [{low}, {high}] percentage points"
 
@@ -73,12 +73,17 @@ def templates():
         "cell": _cell,
         "text": text,
         "percent": _percent,
-        "points": _points,
+        "difference": _difference,
         "whole_percent": _whole_percent,
         "p_value": _p_value,
         "known": np.isfinite,
     }
     return made
+
+
+def glossary(name: str) -> dict[str, str]:
+    """What `words.txt` has of each quantity: "units", or "meanings" of what no metric is."""
+    return getattr(templates().get_template("words.txt").module, name)
 
 
 def said(macro: str, **names) -> str:

@@ -1,12 +1,12 @@
 """Compare the saved predictions of a model with the labels of raters.
 
 A case is what the model predicts: an image, a biopsy. A rater is a person who labelled it. The
-command reads files (.csv, .tsv, .xlsx, .parquet, .npy, .npz) with one row for each case, and writes
-DIR/report.html, a page to read, and DIR/report.json, its numbers. Cases meet by a column of ids,
-classes by the names of columns.
+command reads files (.csv, .tsv, .txt, .xlsx, .parquet, .npy, .npz; labels also .json, .jsonl) and
+writes DIR/report.html, a page to read, and DIR/report.json, its numbers. Cases meet by a column of
+ids, classes by the names of columns.
 
-Two examples
-------------
+Three examples
+--------------
 readings.csv has the columns image, reader, finding and patient, and a row for each label.
 model.csv has a column image, and a column of probabilities for each finding:
 
@@ -18,8 +18,14 @@ counts.xlsx says how many pathologists gave each biopsy each grade:
   python -m sklearn_lhcal report --counts counts.xlsx --proba model.xlsx \\
       --ordered mild moderate severe --title "Grades of biopsies" --output out
 
-Add --dry-run to see what the files support, without computing. Exit status: 0 written; 1 written,
-and a check of the data warns; 2 nothing written, and one line says why.
+readers.xlsx has a sheet "Readings" with a column for each reader:
+
+  python -m sklearn_lhcal report --annotations readers.xlsx --sheet Readings --columns "Case ID" \\
+      --raters "Reader *" --tidy --proba model.csv --output out
+
+Columns of --annotations may be paths into JSON, see sklearn_lhcal.label_histogram.label_table. Add
+--dry-run to see the first cases as they were understood, without computing. Exit status: 0 written;
+1 written, and what --fail-on names is so; 2 nothing written, and one line says why.
 """
 
 import argparse
@@ -30,6 +36,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from ..label_histogram import Annotations
 from . import _sources
 from ._files import read_table
 from ._page import check_folder
@@ -38,6 +45,8 @@ from ._study import Study
 from ._words import lines
 
 __all__ = ["main"]
+
+_USUAL = ["item", "rater", "label"]
 
 # What each option holds. One of the first two is needed, and one of the next two.
 LABELS = {
@@ -65,7 +74,25 @@ LISTS = {
     "--classes": "names of the classes, where columns have none",
     "--not-a-class": "labels that are no answer: left out and counted",
 }
+# How labels stand in their file, where they are no row each; patterns have one *.
+LAYOUTS = {
+    "--raters": "columns of --annotations that are a rater each",
+    "--items": "columns of --annotations that are a case each",
+    "--labels": "columns of --annotations that are a class each: ones, counts or shares",
+    "--total": "the column that shares are multiplied by",
+    "--weight": "the column that says how many labels a row stands for",
+    "--order": "the column that says when a label was given",
+    "--sheet": "the sheet of a workbook; * for all, with their names in a column sheet",
+}
+MANY = {
+    "--findings": "columns of --annotations that are a finding each",
+    "--none": "with --several: labels that say there is no finding",
+    "--where": "rows to keep, status=Approved or status!=Rejected",
+    "--fail-on": "verdicts, or check, that make the exit status 1",
+}
 SWITCHES = {
+    "--tidy": "one spelling of labels that differ in case and blanks; 1 - mild is 1",
+    "--several": "a rater names any number of findings of a case",
     "--sensitive": "leave ids and names of files out of the page",
     "--dry-run": "say what the files support, and compute nothing",
     "--quiet": "show no progress",
@@ -77,6 +104,10 @@ def main(arguments: list[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     options.map = dict(options.map)
     options.classes = options.ordered or options.classes or None
+    # a case alone, or with a rater and a label
+    options.columns = [*options.columns, *_USUAL[len(options.columns) :]]
+    for name in ("findings", "none", "where"):
+        setattr(options, name, getattr(options, name) or None)
     if options.only:
         options.title = f"{options.title or 'Calibration report'}: {options.only}"
     try:
@@ -84,9 +115,12 @@ def main(arguments: list[str] | None = None) -> int:
         studies, files = _studies(options)
         if options.dry_run:
             for name, study in studies.items():
-                print(*lines("supported", study=study, name=name), sep="\n")
+                print(*lines("supported", study=study, name=name), *_first(study), sep="\n")
             return 0
-        return max(_write(options, name, study, files) for name, study in studies.items())
+        folders = _folders(Path(options.output), list(studies))
+        for folder in folders.values():
+            check_folder(folder)
+        return max(_write(options, folders[name], study, files) for name, study in studies.items())
     except OSError as error:
         said = f"{error.filename or f'--output {options.output}'}: {error.strerror or error}"
     except MemoryError:
@@ -110,21 +144,50 @@ def _studies(options: argparse.Namespace) -> tuple[dict[str, Study], dict]:
     return studies, files
 
 
-def _write(options: argparse.Namespace, name: str, study: Study, files: dict) -> int:
-    """One page, in a folder of its own where it has a name; its status."""
+def _first(study: Study) -> list[str]:
+    """The first cases as they were understood."""
+    told = []
+    for i in range(min(3, len(study))):
+        name = i if study.ids is None else study.ids[i]
+        labels = study.labels.take([i])
+        if isinstance(labels, Annotations):
+            names = zip(labels.raters[labels.rater], labels.label, strict=True)
+            said = [f"{rater}: {study.classes[k]}" for rater, k in names]
+        else:
+            said = [f"{int(n)} {study.classes[k]}" for k, n in enumerate(labels.counts[0]) if n]
+        told.append(f"case {name}: {', '.join(said)}")
+    return told
+
+
+def _folders(output: Path, names: list[str]) -> dict[str, Path]:
+    """A folder for each page, within the output, whatever the judges are called."""
+    plain = [re.sub(r"[^\w-]+", "_", name).strip("_") or "judge" for name in names]
+    # judges whose names differ in signs alone have numbers
+    own = [
+        name if plain.count(name) == 1 else f"{name}_{i}" for i, name in enumerate(plain, start=1)
+    ]
+    return {
+        name: output / folder if name else output for name, folder in zip(names, own, strict=True)
+    }
+
+
+def _write(options: argparse.Namespace, folder: Path, study: Study, files: dict) -> int:
+    """One page in its folder; its status."""
     settings = {
         "confidence_level": options.level,
         "random_state": options.seed,
         "sensitive": options.sensitive,
     }
     made = report_on(study, settings=settings, inputs=files, verbose=not options.quiet)
-    page = made.save(Path(options.output) / re.sub(r"[^\w.-]+", "_", name))
+    page = made.save(folder)
     for verdict in made.data["verdict"]:
         print(f"{verdict['state']}: {verdict['words']}")
     for check in made.data["checks"]:
         print(f"{check['severity']}: {check['message']}")
     print(f"Page: {page}")
-    return made.status
+    states = {verdict["state"] for verdict in made.data["verdict"]}
+    states |= {"check"} if made.status else set()
+    return int(bool(states & set(options.fail_on)))
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -143,9 +206,12 @@ def _parser() -> argparse.ArgumentParser:
     _add(command, LISTS, metavar="NAME", nargs="+", default=[])
     grades = {"--ordered": "classes are grades, in this or their order"}
     _add(command, grades, metavar="NAME", nargs="*")
-    usual = ["item", "rater", "label"]
-    columns = {"--columns": "columns of --annotations"}
-    _add(command, columns, metavar=("CASE", "RATER", "LABEL"), nargs=3, default=usual)
+    _add(command, LAYOUTS, metavar="NAME")
+    _add(command, MANY, metavar="NAME", nargs="+", default=[])
+    columns = {"--columns": "columns of --annotations: CASE [RATER LABEL], - for no rater"}
+    _add(command, columns, metavar="NAME", nargs="+", default=_USUAL)
+    twice = {"--on-duplicate": "which label counts of a rater who gave two (default: an error)"}
+    _add(command, twice, choices=["raise", "first", "last"], default="raise")
     change = {"--map": "another name of a class; can be repeated"}
     _add(command, change, metavar="OLD=NEW", action="append", default=[], type=_change)
     _add(command, {"--level": "level of all intervals (default: 0.95)"}, type=float, default=0.95)
@@ -161,7 +227,8 @@ def _add(command, options: dict[str, str], **how: Any) -> None:
 
 
 def _change(words: str) -> tuple[str, str]:
-    old, sign, new = words.partition("=")
+    # names of classes may hold "=", as 3+4=7
+    old, sign, new = words.rpartition("=")
     if not sign:
         raise argparse.ArgumentTypeError(f"{words}: write OLD=NEW, Bengin=Benign")
     return old, new

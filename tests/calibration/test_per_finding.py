@@ -5,6 +5,7 @@ import warnings
 
 import numpy as np
 import pandas as pd
+import polars as pl
 import pytest
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
@@ -148,6 +149,28 @@ def test_a_finding_without_pairs_has_alpha0_of_the_others():
     model = PerFinding(AlphaCalibration("proba")).fit(z, one)
     alphas = [each.intercept_ for each in model.calibrators_]
     assert min(alphas[1:]) - 0.3 < alphas[0] < max(alphas[1:]) + 0.3
+
+
+@pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame])
+def test_answers_to_a_frame_have_its_columns(frame):
+    y, z = study()
+    y = MultiLabelCounts(y.positive, y.asked, NAMES)
+    model = PerFinding(TemperatureScaling("proba")).fit(z, y)
+    answers = model.predict_proba(z), model.predict(z)
+    X = frame(dict(zip(NAMES[::-1], z.T[::-1], strict=True)))
+    for answer, plain in zip((model.predict_proba(X), model.predict(X)), answers, strict=True):
+        assert isinstance(answer, frame)
+        assert list(answer.columns) == NAMES[::-1]
+        np.testing.assert_array_equal(np.asarray(answer)[:, ::-1], plain)
+
+
+def test_answers_to_features_are_an_array():
+    y, z = study()
+    y = MultiLabelCounts(y.positive, y.asked, NAMES)
+    X = pd.DataFrame({"u": z[:, 0], "v": z[:, 1]})
+    answer = PerFinding(TemperatureScaling(LogisticRegression())).fit(X, y).predict_proba(X)
+    assert isinstance(answer, np.ndarray)
+    assert answer.shape == (300, 3)
 
 
 # --- as an estimator ---

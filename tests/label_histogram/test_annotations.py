@@ -150,8 +150,27 @@ def test_ratings_given_twice():
         Annotations.from_long(table)
     y = Annotations.from_long(table, on_duplicate="last")
     assert said(y) == {(1, "Ann", "b"), (1, "Bob", "a")}
+    y = Annotations.from_long(table, on_duplicate="first")
+    assert said(y) == {(1, "Ann", "a"), (1, "Bob", "a")}
+    assert y.classes.tolist() == ["a"]
     with pytest.raises(ValueError, match="on_duplicate must be"):
-        Annotations.from_long(table, on_duplicate="first")
+        Annotations.from_long(table, on_duplicate="all")
+
+
+def test_an_order_decides_which_label_is_the_first(y):
+    """Each rater of each item twice, in any order of the rows."""
+    row, rater, label = long_table()
+    twice = [np.concatenate([a, a]) for a in (row, rater)]
+    said_first = np.concatenate([label, (label + 1) % 3])
+    when = np.repeat([10, 9], len(row)).astype(str)
+    shuffled = np.random.default_rng(0).permutation(len(when))
+    parts = [a[shuffled] for a in (*twice, said_first)]
+    options = {"order": when[shuffled]}
+    first, last = (
+        Annotations.from_long(*parts, on_duplicate=keep, **options) for keep in ("first", "last")
+    )
+    np.testing.assert_array_equal(last.counts, y.counts)
+    np.testing.assert_array_equal(first.counts, np.roll(y.counts, 1, axis=1))
 
 
 def test_what_is_refused():
@@ -179,7 +198,7 @@ def test_what_is_refused():
         Annotations.from_long(good | {"item": ["x", 1]})
     with pytest.raises(ValueError, match="raters must hold 2 different names"):
         Annotations.from_matrix([["a", "b"]], raters=["Ann", "Ann"])
-    with pytest.raises(ValueError, match=r"shape \(n_items, n_raters\)"):
+    with pytest.raises(ValueError, match=r"shape \(n_items, n_raters\), rows of one length"):
         Annotations.from_matrix(["a", "b"])
     masked = np.ma.masked_array([1, 2], mask=[True, False])
     with pytest.raises(ValueError, match="is a masked array"):

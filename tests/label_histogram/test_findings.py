@@ -10,7 +10,7 @@ import pytest
 from sklearn.model_selection import train_test_split
 
 from sklearn_lhcal.label_histogram import Annotations, MultiLabelCounts, check_counts
-from sklearn_lhcal.metrics import expected_accuracy, irreducible_loss
+from sklearn_lhcal.metrics import expected_accuracy, irreducible_loss, per_finding
 
 POSITIVE = np.array([[2, 0, 1], [1, 1, 0], [0, 0, 3]])
 ASKED = np.array([[3, 2, 1], [3, 1, 0], [1, 0, 3]])
@@ -163,3 +163,51 @@ def test_findings_of_other_samples_are_refused():
         MultiLabelCounts.from_annotations([one])
     with pytest.raises(ValueError, match="finding has no value in sample 1"):
         MultiLabelCounts.from_long(item=[1, 2], rater=[1, 1], label=[0, 1], finding=["a", None])
+
+
+# --- a long table ---
+
+
+LONG = {
+    "item": [1, 1, 1, 2, 2, 2],
+    "rater": ["Ann", "Bob", "Ann", "Ann", "Ann", "Bob"],
+    "finding": ["b", "b", "a", "a", "a", "c"],
+    "label": [1, 0, 0, 1, 0, "?"],
+    "order": ["9", "10", "9", "10", "9", "9"],
+}
+
+
+def test_findings_that_are_given_keep_their_order():
+    y = MultiLabelCounts.from_long(
+        LONG,
+        order="order",
+        findings=["c", "b", "a", "nobody"],
+        on_duplicate="last",
+        not_a_class=["?"],
+    )
+    assert y.findings.tolist() == ["c", "b", "a", "nobody"]
+    assert y.asked.tolist() == [[0, 2, 1, 0], [0, 0, 1, 0]]
+    assert y.positive.tolist() == [[0, 1, 0, 0], [0, 0, 1, 0]]
+    assert y.of("nobody").raters.tolist() == ["Ann", "Bob"]
+    assert y.of("nobody").rated.size == 0
+    # findings that were given meet columns without names by position
+    p = np.full((2, 4), [0.9, 0.6, 0.8, 0.1])
+    with pytest.warns(UserWarning, match="Finding "):
+        table = per_finding(expected_accuracy, y, p, raters="fixed")
+    np.testing.assert_array_equal(table.estimate, [np.nan, np.nan, 0.5, np.nan])
+
+
+def test_the_first_label_of_a_finding():
+    y = MultiLabelCounts.from_long(
+        LONG, order="order", on_duplicate="first", not_a_class=["?"], findings=["a", "b", "c"]
+    )
+    assert y.positive.tolist() == [[0, 1, 0], [0, 0, 0]]
+
+
+def test_what_a_long_table_of_findings_refuses():
+    with pytest.raises(ValueError, match="Finding 'a': 1 labels are given twice"):
+        MultiLabelCounts.from_long(LONG, not_a_class=["?"], findings=["a", "b", "c"])
+    with pytest.raises(ValueError, match=r"findings lacks \['c'\]"):
+        MultiLabelCounts.from_long(LONG, findings=["a", "b"])
+    with pytest.raises(ValueError, match="Finding 'c': label holds no labels"):
+        MultiLabelCounts.from_long(LONG, not_a_class=["?"], on_duplicate="last")

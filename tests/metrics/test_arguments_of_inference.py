@@ -22,6 +22,7 @@ from sklearn_lhcal.metrics import (
     paired_difference,
     policy_curve,
     rater_comparison,
+    rater_group_difference,
     rater_table,
     referral_curve,
     reliability_curve,
@@ -62,6 +63,12 @@ DOORS = {
     "RaterDisplay": (
         lambda margin=0.1, **how: RaterDisplay.from_predictions(Y, Z, margin=margin, **how),
         ("margin", "confidence_level", "n_blocks"),
+    ),
+    "rater_group_difference": (
+        lambda **how: rater_group_difference(
+            expected_accuracy, Y, list("aabbb"), Z, raters="fixed", **how
+        ),
+        ("confidence_level", "n_blocks"),
     ),
     "rater_table": (lambda **how: rater_table(Y, **how), ("confidence_level", "n_blocks")),
     "alternative_annotator_test": (

@@ -115,6 +115,7 @@ NAMES = {
         "y_reference",
         "reference_prediction",
         "which",
+        "rater_groups",
     ),
     *("annotations", "matrix", "raters", "item", "rater", "label", "items", "finding", "findings"),
 }

@@ -24,7 +24,7 @@ def made(data):
 
 def of(made, name, class_name):
     (found,) = [
-        m for m in made.data["metrics"] if (m["name"], m["class_name"]) == (name, class_name)
+        m for m in made.data["numbers"] if (m["quantity"], m["class_name"]) == (name, class_name)
     ]
     return found
 

@@ -17,8 +17,9 @@ pytest.importorskip("matplotlib")
 
 
 def number(made, name):
-    key = (name, "uncalibrated", None)
-    (found,) = [m for m in made.data["metrics"] if (m["name"], m["subset"], m["class_name"]) == key]
+    key = (name, "uncalibrated", None, None)
+    fields = ("quantity", "subset", "class_name", "part")
+    (found,) = [m for m in made.data["numbers"] if tuple(m[f] for f in fields) == key]
     return found
 
 
@@ -36,7 +37,7 @@ def test_of_very_many_cases_some_make_what_is_no_mean(monkeypatch):
         assert number(made, name)["estimate"] == number(whole, name)["estimate"]
     assert number(made, "calibration_error")["n"] == 200
     assert number(made, "expected_calibration_error")["n"] == 400
-    of_class = [m for m in made.data["metrics"] if m["class_name"] is not None]
+    of_class = [m for m in made.data["numbers"] if m["class_name"] and not m["part"]]
     assert {m["n"] for m in of_class} == {200}
     (check,) = [c for c in made.data["checks"] if c["code"] == "many_cases"]
     assert "200 of them, drawn at random" in check["message"]

@@ -37,7 +37,7 @@ def test_the_difference_is_that_of_the_comparison(study, made):
     _, y, p = study
     how = {"raters": "fixed", "groups": np.arange(150) // 2, "random_state": 0}
     expected = rater_comparison(y, p, margin=0.05, **how)
-    (found,) = [m for m in made.data["metrics"] if m["name"] == "excess_error"][:1]
+    (found,) = [m for m in made.data["numbers"] if m["quantity"] == "excess_error"][:1]
     assert found["estimate"] == pytest.approx(expected.difference.estimate, abs=1e-12)
     assert f"{expected.worth_low:.1f} raters at least" in made.data["raters"]["sentences"][-1]
 

@@ -39,8 +39,9 @@ def made(data):
 
 
 def number(made, name, subset="uncalibrated"):
-    key = (name, subset, None)
-    (found,) = [m for m in made.data["metrics"] if (m["name"], m["subset"], m["class_name"]) == key]
+    key = (name, subset, None, None)
+    fields = ("quantity", "subset", "class_name", "part")
+    (found,) = [m for m in made.data["numbers"] if tuple(m[f] for f in fields) == key]
     return found
 
 
@@ -108,11 +109,11 @@ def test_gaps_by_hand(data, made):
 
 def test_each_class_has_its_errors(data, made):
     """Their squares sum to that of all classes."""
-    of_class = [m for m in made.data["metrics"] if m["class_name"] is not None]
+    of_class = [m for m in made.data["numbers"] if m["class_name"] is not None]
     assert {m["class_name"] for m in of_class} == {"0", "1", "2"}
-    ce = [m["estimate"] for m in of_class if m["name"] == "calibration_error"]
-    whole = [m for m in made.data["metrics"] if m["class_name"] is None]
-    whole = {m["name"]: m["estimate"] for m in whole if m["subset"] == "uncalibrated"}
+    ce = [m["estimate"] for m in of_class if m["quantity"] == "calibration_error"]
+    whole = [m for m in made.data["numbers"] if m["class_name"] is None]
+    whole = {m["quantity"]: m["estimate"] for m in whole if m["subset"] == "uncalibrated"}
     squares = np.square(ce) * np.sign(ce)
     assert whole["calibration_error"] ** 2 == pytest.approx(squares.sum(), abs=1e-12)
     top = metrics.expected_calibration_error(data.counts, data.prediction)
@@ -124,37 +125,39 @@ def test_of_two_classes_one_is_shown_and_of_many_the_most_frequent():
     rng = np.random.default_rng(0)
     z = rng.dirichlet(np.ones(25), 60)
     counts = rng.multinomial(2, np.linspace(2, 1, 25) / 37.5, 60)
-    of_class = [m["class_name"] for m in report(counts, z).data["metrics"] if m["class_name"]]
+    of_class = [m["class_name"] for m in report(counts, z).data["numbers"] if m["class_name"]]
     votes = counts.sum(axis=0)
     assert len(set(of_class)) == 20
     assert votes[[int(k) for k in set(of_class)]].min() >= np.sort(votes)[5]
     two = report(counts[:, :2] + 1, z[:, :2] / z[:, :2].sum(axis=1, keepdims=True))
-    assert {m["class_name"] for m in two.data["metrics"]} == {None, "1"}
+    assert {m["class_name"] for m in two.data["numbers"]} == {None, "1"}
 
 
 @pytest.mark.slow
 def test_referral_by_hand(data, made):
     """Cases with most predicted disagreement capture their share; those that tie go together."""
-    curve = made.data["referral"]
+    points = [m for m in made.data["numbers"] if m["quantity"].startswith("captured_")]
     z = np.asarray(data.prediction)
     order = np.argsort((z**2).sum(axis=1), kind="stable")
     observed = pairwise_disagreement(data.counts)[order]
     mu = data.counts / data.counts.sum(axis=1, keepdims=True)
     loss = (((mu - z) ** 2) + mu * (1 - mu)).sum(axis=1)[order]
-    sent = np.rint(np.array(curve["share_referred"]) * 150).astype(int)
-    np.testing.assert_array_equal(sent, [8, 15, 30, 45, 75, 105, 135])
+    sent = np.array([8, 15, 30, 45, 75, 105, 135])
     for name, whole in {"irreducible_loss": observed, "expected_squared_loss": loss}.items():
         expected = np.cumsum(whole)[sent - 1] / whole.sum()
-        estimate, low, high = np.transpose(curve[name])
+        own = [m for m in points if m["quantity"] == f"captured_{name}"]
+        assert [m["part"] for m in own] == [f"{n / 150:.4g}" for n in sent]
+        ends = [[m["estimate"], m["low"], m["high"]] for m in own]
+        estimate, low, high = np.transpose(ends)
         np.testing.assert_allclose(estimate, expected, rtol=1e-12)
         assert (low < expected).all()
         assert (expected < high).all()
     for case in made.data["disputed"]:
         predicted = 1 - (z[int(case["case"])] ** 2).sum()
         assert case["predicted_disagreement"] == pytest.approx(predicted, abs=1e-12)
-    tied = report(data.counts, np.full((150, 3), 1 / 3)).data["referral"]
-    assert tied["share_referred"] == [1.0]
-    assert [ends[0] for ends in tied["expected_squared_loss"]] == [1.0]
+    tied = report(data.counts, np.full((150, 3), 1 / 3)).data["numbers"]
+    own = [m for m in tied if m["quantity"] == "captured_expected_squared_loss"]
+    assert [(m["part"], m["estimate"]) for m in own] == [("1", 1.0)]
 
 
 def test_difference_is_that_of_the_two_numbers(made):
@@ -203,7 +206,9 @@ def test_costs(data):
     expected = metrics.decision_risk(data.counts, decisions, costs)
     assert number(made, "decision_risk")["estimate"] == pytest.approx(expected, abs=1e-12)
     share = np.asarray(data.counts) / np.asarray(data.counts).sum(axis=1, keepdims=True)
-    assert made.data["default_cost"] == pytest.approx((share @ costs.to_numpy()).mean(axis=0).min())
+    default = number(made, "default_risk", "labels")
+    assert default["estimate"] == pytest.approx((share @ costs.to_numpy()).mean(axis=0).min())
+    assert default["unit"] == "cost unit"
     assert "best decision that is the same" in made.html
 
 
@@ -212,7 +217,7 @@ def test_single_labels(data):
     one = np.eye(3, dtype=int)[data.counts.argmax(axis=1)]
     made = report(one, data.prediction)
     assert "single_labels" in {check["code"] for check in made.data["checks"]}
-    assert not [m for m in made.data["metrics"] if m["name"] == "epistemic_loss"]
+    assert not [m for m in made.data["numbers"] if m["quantity"] == "epistemic_loss"]
     assert "Dirichlet" not in made.data["paragraphs"]["methods"]
     jsonschema.validate(made.data, schema())
 
@@ -333,7 +338,7 @@ def test_json_follows_its_schema(made, tmp_path):
 def test_the_same_bytes_for_the_same_data(data, made):
     again = report(data.counts, data.prediction, random_state=3)
     assert again.html == made.html
-    assert again.data["metrics"] == made.data["metrics"]
+    assert again.data["numbers"] == made.data["numbers"]
 
 
 HOSTILE = ["<script>alert(1)</script>", "$x_{$ & \"'", "{{ 7 * 7 }} \x07 ü 良"]
@@ -405,8 +410,8 @@ def test_rows_meet_by_id_and_columns_by_name(data, files, capsys):
     jsonschema.validate(written, schema())
     (found,) = [
         m["estimate"]
-        for m in written["metrics"]
-        if m["name"] == "log_loss" and m["subset"] == "uncalibrated"
+        for m in written["numbers"]
+        if m["quantity"] == "log_loss" and m["subset"] == "uncalibrated"
     ]
     expected = metrics.label_log_loss(data.counts, data.prediction)
     assert found == pytest.approx(expected, rel=1e-9)
@@ -452,13 +457,13 @@ def test_annotations_groups_and_costs(data, files, capsys):
     assert run(files, "--counts", files / "counts.csv", *proba, *more) in (0, 1)
     by_counts = json.loads((files / "out/report.json").read_text())
     assert by_raters["inputs"]["n_groups"] == 75
-    # names of raters add intervals for new ones
-    shared = [m for m in by_raters["metrics"] if m["subset"] != "new_raters"]
-    for a, b in zip(shared, by_counts["metrics"], strict=True):
-        assert (a["name"], a["subset"]) == (b["name"], b["subset"])
+    # names of raters add intervals for new ones, and numbers of each rater
+    key = ("quantity", "subset", "class_name", "part")
+    named = {tuple(m[k] for k in key): m["estimate"] for m in by_raters["numbers"]}
+    for m in by_counts["numbers"]:
         # the corrections of calibration errors know raters, where there are names
-        if not re.search("calibration|dispersion", a["name"]):
-            assert a["estimate"] == pytest.approx(b["estimate"], abs=1e-9)
+        if not re.search("calibration|dispersion", m["quantity"]):
+            assert named[tuple(m[k] for k in key)] == pytest.approx(m["estimate"], abs=1e-9)
 
 
 @pytest.mark.slow
@@ -509,7 +514,8 @@ def test_ids_that_differ_stop(files, capsys):
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("counts.txt", "a", "must end in"),
+        ("counts.docx", "a", "must end in"),
+        ("counts.txt", "a", "has no rows"),
         ("counts.csv", "", "no csv table"),
         ("counts.npy", "no array", "no npy table"),
         ("counts.npz", "no array", "counts.npz"),

@@ -27,6 +27,12 @@ def test_subgroups_are_those_of_the_audit():
         assert row["n"] == wanted["n"]
         ends = ["estimate", "low", "high"]
         np.testing.assert_allclose([row[k] for k in ends], wanted[ends].astype(float))
+    every = {(m["quantity"], m["class_name"], m["part"]): m for m in made.data["numbers"]}
+    for row in found:
+        number = every["excess_probability", row["class"], row["subgroup"]]
+        assert number["estimate"] == row["estimate"]
+        losses = every["irreducible_loss", None, row["subgroup"]]
+        assert losses["high"] == row["irreducible_loss_high"]
     assert "site=north" in made.html
     schema = json.loads(files("sklearn_lhcal.report").joinpath("schema.json").read_text())
     jsonschema.validate(made.data, schema)

@@ -18,8 +18,8 @@ BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 
 def interval(made, name, subset="uncalibrated"):
     """Both ends of a number of all classes."""
-    for m in made.data["metrics"]:
-        if (m["name"], m["subset"], m["class_name"]) == (name, subset, None):
+    for m in made.data["numbers"]:
+        if (m["quantity"], m["subset"], m["class_name"]) == (name, subset, None):
             return m["low"], m["high"]
     raise KeyError(name)
 

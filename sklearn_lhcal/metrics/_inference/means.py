@@ -22,7 +22,8 @@ from .two_way import (
     Spread,
     cells_of,
     check_rows_remain,
-    over_raters,
+    of_panel,
+    over_panels,
     panel_of,
     random_raters,
     warn_of_few,
@@ -73,9 +74,10 @@ def spread_over_raters(
     bin may hold so few samples that V_row is too small by chance, and V_rat − V_cell with it.
     """
     mean = MeanStatistic(terms, rows, least_raters=least_raters)
-    without_raters = mean.without_ratings(panel.blocks)
-    without_cells = mean.without_ratings(cells_of(mean.labels, rows.groups))
-    spread = over_raters(mean.estimate(), without_raters, without_cells, V_row, df_row, panel)
+    blocks = panel.blocks, cells_of(mean.labels, rows.groups)
+    without = [mean.without_ratings(block) for block in blocks]
+    part = of_panel(mean.estimate(), without, df_row, panel)
+    spread = over_panels(V_row, df_row, [part])
     least = np.minimum(df_row, panel.df)
     return spread._replace(df=np.maximum(spread.df, least))
 

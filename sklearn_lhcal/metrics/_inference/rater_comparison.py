@@ -17,7 +17,7 @@ from sklearn.utils import check_random_state
 
 from ..._rows import Annotations, PredictionLike, Rows, read_labels, read_rows
 from ..._utils.arrays import Floats, Indices, Integers
-from ..._utils.checks import checked, errors_of, is_gap, plain_array
+from ..._utils.checks import checked, errors_of, holds_text, is_gap, plain_array, spelt_alike
 from ..._utils.distances import Distance, half_squares, placed
 from ..._utils.names import check_row_names, is_numeric, positions
 from ..._utils.results import ConfidenceInterval, DataFrame, frame_of, frame_of_rows, result
@@ -76,6 +76,12 @@ def with_votes(y: LabelsLike, prediction: PredictionLike) -> tuple[Annotations, 
     1-D numbers that are no integers are probabilities of the second class, as everywhere.
     """
     labels = named_raters(y)
+    # of classes that were not named
+    if labels.single and (alike := spelt_alike(labels.classes)):
+        raise ValueError(
+            f"The classes {alike[0]} of y differ only in case or blanks: make them one, or name "
+            "all classes on purpose, classes=[...]."
+        )
     if not _are_labels(prediction):
         return labels, prediction
     check_row_names(y=y, prediction=prediction)
@@ -118,7 +124,15 @@ def _are_labels(prediction) -> bool:
     if prediction is None or hasattr(prediction, "disagreement"):
         return False
     a = plain_array(prediction, "prediction")
-    return a.ndim == 1 and a.dtype.kind != "f"
+    if a.ndim != 2:
+        return a.ndim == 1 and a.dtype.kind != "f"
+    whole = a.dtype.kind in "iub" and (a.sum(axis=1) != 1).any()
+    if whole or a.shape[1] == 1 or holds_text(a):
+        raise ValueError(
+            f"prediction of shape {a.shape} holds labels: pass one judge as a 1-D array, several "
+            "as a dict, dict(frame.items())."
+        )
+    return False
 
 
 def compared(rows: Rows, P: Floats | None = None) -> Comparisons:
@@ -445,7 +459,8 @@ def rater_comparison(
     ------
     ValueError
         Labels without raters, fewer than three raters where these are random, a sample without a
-        label of the model, unknown classes, lengths that differ; of a dict with the judge's name.
+        label of the model, unknown classes, classes of y that were not given and differ only in
+        case or blanks, lengths that differ; of a dict with the judge's name.
 
     Warns
     -----

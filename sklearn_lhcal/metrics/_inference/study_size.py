@@ -23,7 +23,7 @@ from ..._utils.types import ArrayLike, Groups, MetricFunction, Seed, Weights
 from .rater_comparison import named_raters
 from .replicates import Statistic, statistic_of
 from .scarce import scarce_ends
-from .two_way import FEW_RATERS, Blocks, Panel, spread_of
+from .two_way import FEW_RATERS, Blocks, Panel, over_panels, spread_of
 
 # raters whose pairs are looked at, and samples that a pair needs
 _MOST = 12
@@ -345,20 +345,19 @@ def _counted(component, m):
 
 
 def _half_width(size: StudySize, n_rows, n_raters, per_row) -> Floats:
-    """From what the jackknives of such a study are on average, as `over_raters` reads them."""
+    """From what the jackknives of such a study are on average, as `over_panels` reads them."""
     n, R, m = (np.asarray(a, dtype=np.float64) for a in (n_rows, n_raters, per_row))
     of_readings = size.ratings / m + _share(size.reading_pairs, m)
     rows = (size.rows + of_readings) / n
     cells = (size.ratings / m + _counted(size.reading_pairs, m)) / n
     excess = np.maximum(size.raters / R + _counted(size.rater_pairs, R), 0.0)
-    V = rows + excess
-    blocks = np.minimum(n, size.n_blocks)
+    df_row = np.minimum(n, size.n_blocks) - 1
     # degrees of freedom of few raters always count
     few = R < FEW_RATERS
     counted = few | (excess > 0)
-    of_raters = (excess + cells) ** 2 / (R - 1) + cells**2 / (blocks - 1)
-    noise = rows**2 / (blocks - 1) + np.where(counted, of_raters, 0.0)
-    df = np.maximum(V**2 / np.maximum(noise, 1e-300), np.minimum(blocks - 1, 2.0))
+    noise = (excess + cells) ** 2 / (R - 1) + cells**2 / df_row
+    part = excess + cells, cells, np.where(counted, noise, 0.0)
+    V, df, _ = over_panels(rows, df_row, [part])
     return stdtrit(df, (1 + size.confidence_level) / 2) * np.sqrt(V)
 
 

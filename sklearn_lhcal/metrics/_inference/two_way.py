@@ -5,6 +5,7 @@ V_row, V_rat and V_cell the three jackknives.
 """
 
 import warnings
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -300,37 +301,36 @@ def spread_of(found: Replicates, design: Design, *, second_order: bool = False) 
     df_row = design.rows.df
     if design.panel is None:
         return Spread(V_row, df_row, VarianceComponents(V_row))
-    T, _, without_raters, without_cells = found
-    options = (V_row, df_row, design.panel)
-    return over_raters(T, without_raters, without_cells, *options, second_order=second_order)
+    without = found.without_raters, found.without_cells
+    part = of_panel(found.estimate, without, df_row, design.panel, second_order)
+    return over_panels(V_row, df_row, [part])
 
 
-def over_raters(
-    T: Any,
-    without_raters: Any,
-    without_cells: Any,
-    V_row: Any,
-    df_row: Any,
-    panel: Panel,
-    *,
-    second_order: bool = False,
-) -> Spread:
-    """The variance over samples and raters; that over samples has `df_row` degrees of freedom.
+def of_panel(
+    T: Any, without: Any, df_row: Any, panel: Panel, second_order: bool = False
+) -> tuple[Any, Any, Any]:
+    """V_rat and V_cell of the raters of a panel, and what they add to the noise of the variance.
 
-    V = V_row + max(V_rat − V_cell, 0): the jackknife over raters counts what single labels add,
-    which is in V_row too.
+    `without` are the values without each block of raters, and without each one of cells.
     """
-    V_rat, V_cell = (
-        panel.f * ((without - T) ** 2).sum(axis=0) for without in (without_raters, without_cells)
-    )
-    excess = V_rat - V_cell
-    V = V_row + np.maximum(excess, 0.0)
+    V_rat, V_cell = (panel.f * ((values - T) ** 2).sum(axis=0) for values in without)
     # few raters may look alike by chance: worth fewer than five, rounded
     uncertain = second_order or panel.worth < FEW_RATERS - 0.5
-    # Satterthwaite's degrees of freedom; cells are as many as samples, or blocks of them
-    noise = V_row**2 / df_row
-    of_raters = V_rat**2 / max(panel.df, 1e-9) + V_cell**2 / df_row
-    noise = noise + np.where((excess > 0) | uncertain, of_raters, 0.0)
+    # cells are as many as samples, or blocks of them
+    noise = V_rat**2 / max(panel.df, 1e-9) + V_cell**2 / df_row
+    return V_rat, V_cell, np.where((V_rat > V_cell) | uncertain, noise, 0.0)
+
+
+def over_panels(V_row: Any, df_row: Any, panels: Sequence[tuple[Any, Any, Any]]) -> Spread:
+    """The variance over samples and the raters of independent panels, from `of_panel` of each.
+
+    V = V_row + Σ max(V_rat − V_cell, 0): the jackknife over raters counts what single labels add,
+    which is in V_row too.
+    """
+    V_rat, V_cell, noise = (sum(parts) for parts in zip((0.0, 0.0, 0.0), *panels, strict=True))
+    V = V_row + sum(np.maximum(of_raters - of_cells, 0.0) for of_raters, of_cells, _ in panels)
+    # Satterthwaite's degrees of freedom
+    noise = V_row**2 / df_row + noise
     df = np.divide(V**2, noise, out=np.full(np.shape(V), df_row, dtype=float), where=noise > 0)
     # V_rat − V_cell may be a small difference of large numbers
     df = np.maximum(df, np.minimum(df_row, _LEAST_DF))
