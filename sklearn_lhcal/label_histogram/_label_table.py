@@ -458,6 +458,8 @@ def _without_repeats(table, on_duplicate: str) -> Any:
     pair = [name for name in ("item", "rater", "finding") if name in table]
     if "order" in table:
         # in time, whatever the order of rows
+        if table["order"].isna().any():
+            raise ValueError("order has missing values; give each label one, or drop order.")
         when = np.argsort(sortable(table["order"].to_numpy(object)), kind="stable")
         table = table.iloc[when]
     if on_duplicate != "raise":

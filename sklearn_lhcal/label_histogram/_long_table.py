@@ -87,7 +87,8 @@ def _times(cells: list[str]) -> Indices:
     except (ValueError, TypeError):
         read = []
     # in the year 1 are words such as "may"
-    orders = {tuple(np.unique(t, return_inverse=True)[1]) for t in read if t.year.min() > 1}
+    known = [times for times in read if not times.hasnans and times.year.min() > 1]
+    orders = {tuple(times.factorize(sort=True)[0]) for times in known}
     if len(orders) != 1:
         raise ValueError(
             "order must hold a number, or a time that can be read in one way only, such as "

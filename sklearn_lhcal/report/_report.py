@@ -55,7 +55,7 @@ class Report:
 
     @property
     def status(self) -> int:
-        """1 where a check warns, else 0: the exit status of the command."""
+        """1 where a check of the data warns, else 0."""
         return int(any(check["severity"] != "info" for check in self.data["checks"]))
 
     def _repr_html_(self) -> str:

@@ -1,12 +1,13 @@
 """The oracle: what report.json says, computed again from the same files.
 
 A random study is written as CSV files, which the command and pandas read. Estimates are computed
-with numpy from the tables of pandas; the ends of intervals, p-values and fitted numbers are those
-of one public call on the same labels. Every entry of the table of numbers is asked for.
+with numpy; intervals, p-values and fitted numbers are those of one public call on the labels that
+pandas read. Every entry of the table of numbers is asked for.
 """
 
 import json
 from functools import cached_property, partial
+from importlib.resources import files
 
 import numpy as np
 import pandas as pd
@@ -29,6 +30,7 @@ from sklearn_lhcal.label_histogram import (
 from sklearn_lhcal.metrics import confidence_interval, paired_difference, rater_comparison
 from sklearn_lhcal.report import command
 
+jsonschema = pytest.importorskip("jsonschema")
 pytest.importorskip("jinja2")
 pytest.importorskip("matplotlib")
 
@@ -36,7 +38,6 @@ GRADES = ["mild", "moderate", "severe"]
 FINDINGS = ["edema", "mass"]
 KINDS = ["nominal", "ordered", "judge", "ordered judge", "findings"]
 COSTS = pd.DataFrame([[0.0, 1.0], [2.0, 1.0], [6.0, 1.0]], GRADES, ["treat", "wait"])
-# Unequal parts: raters who differ, gaps, patients, sites and costs are there by the seed.
 FAST = [0, 1, 2, 3, 4, 6, 11, 13]
 
 
@@ -153,19 +154,18 @@ class Read:
 
     @cached_property
     def pairs(self):
-        """Each label beside each other one of its case: both classes, the rater, the weight."""
+        """Each label beside each other one of its case, and what the model says."""
         others = self.long.merge(self.long, on="image")
-        others = others[others["reader_x"] != others["reader_y"]].copy()
-        n = others.groupby(["image", "reader_x"])["reader_y"].transform("size")
+        others = others[others["reader_x"] != others["reader_y"]]
         first = pd.Series(self.first, self.ids)
         place = {name: k for k, name in enumerate(self.classes)}
         return pd.DataFrame(
             {
+                "case": others["image"],
                 "rater": others["reader_x"],
                 "own": others["label_x"].map(place),
                 "other": others["label_y"].map(place),
                 "model": first[others["image"]].to_numpy(),
-                "weight": 1 / n,
             }
         )
 
@@ -293,13 +293,8 @@ def of_pairs(read, quantity, rater):
     """Of comparisons of two labels of a case, each case or each rater's label counting once."""
     who, what = quantity.split("_")
     pairs = read.pairs if rater is None else read.pairs[read.pairs["rater"] == rater]
-    # overall each case counts once; of a rater each of her labels
-    if rater is None:
-        case = read.long.merge(read.long, on="image")
-        case = case[case["reader_x"] != case["reader_y"]]
-        weight = 1 / case.groupby("image")["reader_x"].transform("size").to_numpy()
-    else:
-        weight = pairs["weight"].to_numpy()
+    one = ["case"] if rater is None else ["case", "rater"]
+    weight = 1 / pairs.groupby(one)["own"].transform("size")
     far = {"error": lambda a, b: a != b, "steps": lambda a, b: (a - b).abs()}[what]
     found = {
         "rater": np.average(far(pairs["own"], pairs["other"]), weights=weight),
@@ -312,7 +307,7 @@ def of_pairs(read, quantity, rater):
 def rater_bias(read, k, rater):
     pairs = read.pairs[read.pairs["rater"] == rater]
     own = (pairs["own"] == k).astype(float) - (pairs["other"] == k)
-    return np.average(own, weights=pairs["weight"])
+    return np.average(own, weights=1 / pairs.groupby("case")["own"].transform("size"))
 
 
 # ------------------------------------------------------------ one number: estimate, and public call
@@ -341,12 +336,7 @@ PUBLIC = {
     "excess_disagreement": (excess_disagreement, excess_disagreement),
     "excess_error": (excess_error, excess_error),
 }
-PAIRS = {
-    "irreducible_loss",
-    "epistemic_loss",
-    "excess_disagreement",
-    "excess_error",
-}
+PAIRS = {"irreducible_loss", "epistemic_loss", "excess_disagreement", "excess_error"}
 COEFFICIENTS = {
     "percent_agreement": (percent_agreement, "nominal"),
     "fleiss_kappa": (fleiss_kappa, "nominal"),
@@ -605,6 +595,8 @@ def test_every_number_is_that_of_pandas_and_of_one_public_call(seed, tmp_path, m
     command.main(["report", *options, "--quiet", "--output", str(output)])
     folder = output / "gpt" if "--predicted-labels" in options else output
     data = json.loads((folder / "report.json").read_text(encoding="utf-8"))
+    schema = files("sklearn_lhcal.report").joinpath("schema.json").read_text(encoding="utf-8")
+    jsonschema.validate(data, json.loads(schema))
     finding = "mass" if "--finding" in options else None
     read = {finding: Read(tmp_path, options, finding)}
     if finding:

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from sklearn_lhcal.label_histogram import Annotations
+from sklearn_lhcal.label_histogram import Annotations, fleiss_kappa, krippendorff_alpha
 from sklearn_lhcal.metrics import rater_comparison
 from sklearn_lhcal.report import report
 
@@ -95,3 +95,93 @@ def test_labels_of_a_model_are_compared_with_one_more_rater(study):
     assert 'id="calibration"' not in found.html
     single = report(said[:, 0], hard)
     assert [verdict["state"] for verdict in single.data["verdict"]] == ["withheld"]
+
+
+@pytest.fixture(scope="module")
+def graded(study):
+    """The report of the same study, whose classes are grades."""
+    _, y, p = study
+    patients = [f"patient {i // 2:02d}" for i in range(150)]
+    return report(y, p, classes=CLASSES, groups=patients, distance="linear")
+
+
+def numbers(made, *quantities):
+    keys = ("quantity", "subset", "class_name", "part", "estimate", "low", "high", "unit")
+    return [[m[k] for k in keys] for m in made.data["numbers"] if m["quantity"] in quantities]
+
+
+def test_an_order_of_the_classes_changes_no_share(made, graded):
+    """Steps stand beside shares of comparisons, as quantities of their own."""
+    shares = ("excess_error", "model_error", "rater_error", "rater_bias", "raters_alike_p")
+    assert numbers(graded, *shares) == numbers(made, *shares)
+    steps = {m["quantity"]: m for m in graded.data["numbers"] if m["unit"] == "steps"}
+    assert set(steps) == {"excess_steps", "model_steps", "rater_steps"}
+    ordered, plain = graded.data["raters"], made.data["raters"]
+    assert ordered["table"] == plain["table"]
+    assert [line for line in ordered["sentences"] if "steps" not in line] == plain["sentences"]
+    (line,) = (line for line in ordered["sentences"] if "steps" in line)
+    assert "%" not in line
+    assert "percentage" not in line
+    assert line.endswith("] steps.")
+
+
+def test_steps_by_hand(study, graded):
+    said, _, p = study
+    top = p.argmax(axis=1)[:, None]
+    pairs = [(r, s) for r in range(4) for s in range(4) if r != s]
+    between = np.mean([np.abs(said[:, r] - said[:, s]) for r, s in pairs])
+    found = {row[0]: row[4] for row in numbers(graded, "model_steps", "rater_steps") if not row[3]}
+    assert found["model_steps"] == pytest.approx(np.abs(said - top).mean(), abs=1e-12)
+    assert found["rater_steps"] == pytest.approx(between, abs=1e-12)
+
+
+def test_agreement_of_grades_under_its_own_names(study, graded, made):
+    _, y, _ = study
+    own = Annotations.from_matrix(np.array(y.classes)[study[0]], classes=CLASSES)
+    expected = {
+        "krippendorff_alpha_ordinal": krippendorff_alpha(own, weights="ordinal"),
+        "fleiss_kappa_linear": fleiss_kappa(own, weights="linear"),
+        "fleiss_kappa_quadratic": fleiss_kappa(own, weights="quadratic"),
+    }
+    found = {row[0]: row for row in numbers(graded, *expected)}
+    for name, coefficient in expected.items():
+        assert found[name][4] == pytest.approx(coefficient, abs=1e-12)
+        assert found[name][5] < coefficient < found[name][6]
+    assert not numbers(made, *expected)
+    assert "α, ordinal" in graded.html
+
+
+def test_a_judge_of_grades_has_one_comparison(study):
+    """The verdict, the raters' section and the paragraph have the same words and numbers."""
+    _, y, p = study
+    hard = np.eye(3)[p.argmax(axis=1)]
+    found = report(y, hard, classes=CLASSES, distance="linear").data
+    (number,) = [
+        m
+        for m in found["numbers"]
+        if (m["quantity"], m["subset"], m["part"]) == ("excess_error", "uncalibrated", None)
+    ]
+    points = f"{100 * number['estimate']:.1f} [".replace("-", "\N{MINUS SIGN}")
+    first = found["verdict"][0]
+    assert found["raters"]["sentences"][0].startswith(first["title"])
+    for text in (first["words"], found["raters"]["sentences"][0], found["paragraphs"]["results"]):
+        assert points in text
+    assert found["reconciled"] == []
+
+
+@pytest.mark.parametrize(("seed", "alike"), [(0, False), (1, True)])
+def test_raters_who_do_not_differ_make_no_wider_claim(seed, alike):
+    """Labels are drawn alike; of these two studies one has a variance of the raters above 0."""
+    rng = np.random.default_rng(seed)
+    p = rng.dirichlet([0.4, 0.4, 0.4], 60)
+    said = (p.cumsum(axis=1)[:, None] < rng.random((60, 6, 1))).sum(axis=2).clip(max=2)
+    y = Annotations.from_matrix(said, classes=[0, 1, 2])
+    found = report(y, np.eye(3)[p.argmax(axis=1)])
+    ends = {row[1]: row[5:7] for row in numbers(found, "excess_error") if row[3] is None}
+    assert (ends["new_raters"] == pytest.approx(ends["uncalibrated"], abs=1e-12)) == alike
+    verdict = found.data["verdict"][1]
+    sentences = " ".join([verdict["words"], *found.data["raters"]["sentences"]])
+    assert ("for any rater" in verdict["title"]) != alike
+    assert (verdict["title"] == "No difference between raters shown") == alike
+    assert ("no difference between the raters" in sentences) == alike
+    assert ("For any raters" in sentences) != alike

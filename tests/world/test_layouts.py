@@ -516,6 +516,8 @@ def test_orders_are_numbers_or_times():
         assert label_table(rows, **how, on_duplicate="first")["label"].tolist() == ["y"]
         with pytest.raises(ValueError, match="given twice"):
             label_table(rows, **how)
+    with pytest.raises(ValueError, match="order has missing values"):
+        label_table(rows.assign(t=[1.0, None]), **how)
     rows["t"] = ["soon", "later"]
     with pytest.raises(ValueError, match="order must hold a number, or a time"):
         label_table(rows, **how)
