@@ -55,11 +55,11 @@ TESTS = tests/$(word 2,$(subst /, ,$(FILE)))
 mutate: $(VENV)/.installed  ## do tests fail where the code is wrong? FILE="sklearn_lhcal/…", TESTS="tests/…"
 	$(BIN)/python -m pip install --quiet mutmut
 	rm -rf build/mutation && mkdir -p build/mutation
-	cp -r sklearn_lhcal tests conftest.py pyproject.toml README.md CONTRIBUTING.md doc examples build/mutation
+	git ls-files -z | xargs -0 cp --parents --target-directory=build/mutation
 	printf '\n[tool.mutmut]\nsource_paths = ["%s"]\npytest_add_cli_args_test_selection = ["%s"]\n' \
 	  $(FILE) $(TESTS) >> build/mutation/pyproject.toml
 	printf 'pytest_add_cli_args = ["-m", "not slow", "-p", "no:xdist"]\n' >> build/mutation/pyproject.toml
-	printf 'also_copy = ["sklearn_lhcal", "tests", "conftest.py", "README.md", "CONTRIBUTING.md", "doc", "examples"]\n' \
+	printf 'also_copy = ["sklearn_lhcal", "tests", "conftest.py", "CONTRIBUTING.md"]\n' \
 	  >> build/mutation/pyproject.toml
 	cd build/mutation && $(abspath $(BIN))/python -m mutmut run
 
