@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from glob import glob
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -30,7 +29,9 @@ def paths_of(source: str | Path) -> list[Path]:
     return found
 
 
-def read_file(path: Path, *, name: str = "", as_text: Any = (), sheet: str | None = None) -> tuple:
+def read_file(
+    path: Path, as_text: Callable[[str], bool], *, name: str = "", sheet: str | None = None
+) -> tuple:
     """A frame, an array or records, and what was done to read them.
 
     Parameters
@@ -38,10 +39,10 @@ def read_file(path: Path, *, name: str = "", as_text: Any = (), sheet: str | Non
     path : Path
         .csv, .tsv, .txt, .xlsx, .xlsm, .parquet, .npy, .npz, .json, .jsonl or .manifest; each also
         as .gz.
+    as_text : callable
+        Whether the values of a column of this name stay text: 001 is no 1.
     name : str
         What an array of several in a .npz file may be called.
-    as_text : callable or collection
-        Whether the values of a column stay text: 001 is no 1; a function of its name, or the names.
     sheet : str, optional
         Of a workbook; "*" reads all that have the columns of the first, with their names in a
         column `sheet`. None: the first.
@@ -56,10 +57,9 @@ def read_file(path: Path, *, name: str = "", as_text: Any = (), sheet: str | Non
         raise ValueError(f"{path.name} must end in {', '.join(READERS)}, or that and .gz")
     if not path.is_file():
         raise ValueError(f"{path.name} is no file of a table")
-    stays = as_text if callable(as_text) else as_text.__contains__
     try:
         _check_size(path, kind)
-        return READERS[kind](path, name, stays, sheet)
+        return READERS[kind](path, name, as_text, sheet)
     except ImportError:
         if kind not in (".xlsx", ".xlsm"):
             raise
@@ -83,7 +83,7 @@ def read_source(source: str | Path, sheet: str | None = None) -> tuple:
     notes: list[str] = []
     files = paths_of(source)
     for path in files:
-        read, said = read_file(path, as_text=lambda name: True, sheet=sheet)
+        read, said = read_file(path, lambda name: True, sheet=sheet)
         notes += said
         if len(files) == 1:
             return read if isinstance(read, (list, dict)) else pd.DataFrame(read), notes

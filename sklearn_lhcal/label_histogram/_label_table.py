@@ -17,7 +17,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from .._utils.checks import checked, is_gap
+from .._utils.checks import checked, is_gap, plainly
 from .._utils.files import read_source
 from .._utils.results import DataFrame
 from ._long_table import sortable
@@ -369,11 +369,12 @@ def _weighted(table) -> Any:
         weight = weight * pd.to_numeric(table.pop("total"), errors="coerce").fillna(0.0)
     n = weight.round()
     # shares of a total are rounded in files
-    if ((weight - n).abs() > 0.02 * np.maximum(weight.abs(), 1)).any() or (n < 0).any():
-        wrong = weight[((weight - n).abs() > 0.02 * np.maximum(weight.abs(), 1)) | (n < 0)]
+    wrong = ((weight - n).abs() > 0.02 * np.maximum(weight.abs(), 1)) | (n < 0)
+    if wrong.any():
+        row = wrong.idxmax()
         raise ValueError(
-            f"Numbers of labels must be whole, row {wrong.index[0]} has {wrong.iloc[0]:g}; of "
-            "shares name the column of their total, total=."
+            f"Numbers of labels must be whole, row {row} has {weight[row]:g}; of shares name the "
+            "column of their total, total=."
         )
     return table.loc[table.index.repeat(n.astype(int))].reset_index(drop=True)
 
@@ -423,7 +424,7 @@ def _tidied(table, tidy: bool) -> Any:
         counts = given.value_counts()
         groups: dict[str, list] = {}
         for name in counts.index:
-            groups.setdefault(_spelling(name).casefold(), []).append(name)
+            groups.setdefault(plainly(_spelling(name)), []).append(name)
         alike = [names for names in groups.values() if len(names) > 1]
         if alike and not tidy:
             warnings.warn(

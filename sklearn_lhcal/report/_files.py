@@ -62,13 +62,13 @@ def read_table(
     path = paths_of(file)[0]
     text = {id_column, likely_id, *as_text}
     try:
-        read, notes = read_file(
-            path, name=what, as_text=lambda name: name in text or _names_rows(name)
-        )
+        read, notes = read_file(path, lambda name: name in text or _names_rows(name), name=what)
     except (ValueError, ImportError) as error:
         raise type(error)(f"--{what}: {error}") from None
     facts = {"file": path.name, "sha256": hashlib.sha256(path.read_bytes()).hexdigest()}
     named = isinstance(read, pd.DataFrame)
+    if isinstance(read, (list, dict)):
+        raise ValueError(f"--{what}: {path.name} holds records, which only labels are read from.")
     frame = pd.DataFrame(read)
     if not len(frame):
         raise ValueError(f"--{what}: {path.name} has no rows.")

@@ -18,7 +18,7 @@ counts.xlsx says how many pathologists gave each biopsy each grade:
   python -m sklearn_lhcal report --counts counts.xlsx --proba model.xlsx \\
       --ordered mild moderate severe --title "Grades of biopsies" --output out
 
-readers.xlsx has a sheet "Readings" with a column for each reader:
+readers.xlsx has a sheet "Readings" with a column for each rater:
 
   python -m sklearn_lhcal report --annotations readers.xlsx --sheet Readings --columns "Case ID" \\
       --raters "Reader *" --tidy --proba model.csv --output out
