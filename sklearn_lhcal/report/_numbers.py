@@ -152,6 +152,7 @@ class Intervals(NamedTuple):
     study: Study
     level: float
     random_state: int
+    margin: float
 
     def measure(
         self, name: str, function, prediction, subset="uncalibrated", raters="fixed", **options

@@ -66,7 +66,8 @@ def _annotations(options: Namespace) -> Table:
     with errors_of("--annotations"):
         source, notes = read_source(options.annotations, options.sheet)
     columns = [] if isinstance(source, (list, dict)) else list(source)
-    about = [name for name in (*options.subgroups, options.patient) if name in columns]
+    about = [*options.subgroups, options.patient, options.rater_groups]
+    about = [name for name in about if name in columns]
     options_of = {name: getattr(options, name) for name in PASSED}
     options_of |= {"item": None if options.items else case.split("+"), "also": about}
     if not options.raters and rater != "-":
@@ -153,7 +154,7 @@ def _studies_of(tables: Mapping[str, Table], options: Namespace) -> dict[str, St
     ids = _ids(tables)
     frames = {what: _by_case(tables[what], what, ids) for what in tables if what != "costs"}
     # columns that say what a case is, in any file, are no classes
-    about = [*options.subgroups, options.patient]
+    about = [*options.subgroups, options.patient, options.rater_groups]
     own = {what: frame.drop(columns=about, errors="ignore") for what, frame in frames.items()}
     patient = options.patient
     if "groups" in own and patient is None:
@@ -175,6 +176,7 @@ def _studies_of(tables: Mapping[str, Table], options: Namespace) -> dict[str, St
         "distance": None if options.ordered is None else "linear",
         "title": options.title,
     }
+    groups = _rater_groups(frames, options.rater_groups)
     studies = {}
     for judge, prediction in predictions.items():
         labels, filled = _with_unchosen(y, votes, prediction)
@@ -185,7 +187,8 @@ def _studies_of(tables: Mapping[str, Table], options: Namespace) -> dict[str, St
         cases = seen[told]
         try:
             labels = take_rows(labels, told)
-            study = read_study(labels, prediction.loc[cases], model_name=name, **facts)
+            of_judge = {"model_name": name, "rater_groups": groups, **facts}
+            study = read_study(labels, prediction.loc[cases], **of_judge)
         except ValueError as error:
             raise ValueError(_of_files(str(error), cases)) from None
         silent = np.delete(seen, told).tolist()
@@ -197,6 +200,21 @@ def _studies_of(tables: Mapping[str, Table], options: Namespace) -> dict[str, St
             flow=[*flow, *(steps if silent else [])],
         )
     return studies
+
+
+def _rater_groups(frames: Mapping, name: str | None) -> dict:
+    """The group of each rater, by a column of the labels."""
+    if name is None:
+        return {}
+    if "annotations" not in frames or name not in frames["annotations"]:
+        raise ValueError(
+            f"--annotations has no column {name!r} that says in which group raters are."
+        )
+    known = frames["annotations"][["rater", name]].dropna().drop_duplicates()
+    twice = known["rater"].duplicated()
+    if twice.any():
+        raise ValueError(f"The rater {known['rater'][twice].iloc[0]!r} is in several of {name!r}.")
+    return dict(zip(known["rater"], known[name], strict=True))
 
 
 def _taken(about: Any, rows: NDArray) -> Any:

@@ -2,8 +2,9 @@
 
 A case is what the model predicts: an image, a biopsy. A rater is a person who labelled it. The
 command reads files (.csv, .tsv, .txt, .xlsx, .parquet, .npy, .npz; labels also .json, .jsonl) and
-writes DIR/report.html, a page to read, and DIR/report.json, its numbers. Cases meet by a column of
-ids, classes by the names of columns.
+writes DIR/report.html, a page to read, and DIR/report.json, its numbers; beside them its tables in
+DIR/tables (CSV) and its figures in DIR/figures (SVG, PNG). Cases meet by a column of ids, classes
+by the names of columns.
 
 Three examples
 --------------
@@ -82,6 +83,7 @@ LAYOUTS = {
     "--total": "the column that shares are multiplied by",
     "--weight": "the column that says how many labels a row stands for",
     "--order": "the column that says when a label was given",
+    "--rater-groups": "the column of --annotations that says which group its rater is in",
     "--sheet": "the sheet of a workbook; * for all, with their names in a column sheet",
 }
 MANY = {
@@ -177,6 +179,7 @@ def _write(options: argparse.Namespace, folder: Path, study: Study, files: dict)
         "confidence_level": options.level,
         "random_state": options.seed,
         "sensitive": options.sensitive,
+        "margin": options.margin,
     }
     made = report_on(study, settings=settings, inputs=files, verbose=not options.quiet)
     page = made.save(folder)
@@ -215,6 +218,8 @@ def _parser() -> argparse.ArgumentParser:
     change = {"--map": "another name of a class; can be repeated"}
     _add(command, change, metavar="OLD=NEW", action="append", default=[], type=_change)
     _add(command, {"--level": "level of all intervals (default: 0.95)"}, type=float, default=0.95)
+    margin = "how much more often raters may disagree with the model, a share (default: 0.05)"
+    _add(command, {"--margin": margin}, metavar="SHARE", type=float, default=0.05)
     _add(command, {"--seed": "seed of random splits (default: 0)"}, type=int, default=0)
     _add(command, SWITCHES, action="store_true")
     return parser
