@@ -74,7 +74,7 @@ def label_table(
     weight : str, optional
         How many labels a row stands for.
     items, raters, labels, findings : str with one ``*``, or sequence of names, optional
-        A wide table: columns that are an item, a rater, a class or a finding each, by a pattern or
+        A wide table: columns that are an item, a rater, a class or a finding each, by patterns or
         by their names; what ``*`` stands for is the name. Their cells hold labels; those of classes
         hold how many labels, or ones and zeros.
     total : str, optional
@@ -252,17 +252,16 @@ def _melted(frame, table, role: str, pattern: Where, used: set) -> Any:
     """One row for each column of the pattern, which names the role."""
     import pandas as pd
 
-    if isinstance(pattern, str) and "*" in pattern:
-        before, after = map(re.escape, pattern.split("*", 1))
-        found = {name: re.fullmatch(f"{before}(.*){after}", str(name)) for name in frame}
-        others = used | {"file", "sheet"}
-        names = {name: m[1] for name, m in found.items() if m is not None and name not in others}
-    else:
-        names = {name: name for name in _names(pattern)}
-        if not set(names) <= set(frame):
-            names = {}
-    if not names:
-        raise ValueError(f"No column is like {pattern!r}; the columns are {list(frame)[:20]}.")
+    names: dict[Any, Any] = {}
+    for one in _names(pattern):
+        before, star, after = map(re.escape, str(one).partition("*"))
+        wanted = f"{before}(.*){after}" if star else f"({before})"
+        found = {name: re.fullmatch(wanted, str(name)) for name in frame}
+        others = used | {"file", "sheet"} if star else set()
+        like = {n: m[1] if star else n for n, m in found.items() if m and n not in others}
+        if not like:
+            raise ValueError(f"No column is like {one!r}; the columns are {list(frame)[:20]}.")
+        names |= like
     cell = "weight" if role == "label" else "label"
     parts = [table.assign(**{role: name, cell: frame[column]}) for column, name in names.items()]
     return pd.concat(parts, ignore_index=True)

@@ -75,18 +75,19 @@ LISTS = {
     "--classes": "names of the classes, where columns have none",
     "--not-a-class": "labels that are no answer: left out and counted",
 }
-# How labels stand in their file, where they are no row each; patterns have one *.
+# How labels stand in their file, where they are no row each.
 LAYOUTS = {
-    "--raters": "columns of --annotations that are a rater each",
-    "--items": "columns of --annotations that are a case each",
-    "--labels": "columns of --annotations that are a class each: ones, counts or shares",
     "--total": "the column that shares are multiplied by",
     "--weight": "the column that says how many labels a row stands for",
     "--order": "the column that says when a label was given",
     "--rater-groups": "the column of --annotations that says which group its rater is in",
     "--sheet": "the sheet of a workbook; * for all, with their names in a column sheet",
 }
+# Columns are names, or patterns with one *.
 MANY = {
+    "--raters": "columns of --annotations that are a rater each",
+    "--items": "columns of --annotations that are a case each",
+    "--labels": "columns of --annotations that are a class each: ones, counts or shares",
     "--findings": "columns of --annotations that are a finding each",
     "--none": "with --several: labels that say there is no finding",
     "--where": "rows to keep, status=Approved or status!=Rejected",
@@ -108,7 +109,7 @@ def main(arguments: list[str] | None = None) -> int:
     options.classes = options.ordered or options.classes or None
     # a case alone, or with a rater and a label
     options.columns = [*options.columns, *_USUAL[len(options.columns) :]]
-    for name in ("findings", "none", "where"):
+    for name in ("raters", "items", "labels", "findings", "none", "where"):
         setattr(options, name, getattr(options, name) or None)
     if options.only:
         options.title = f"{options.title or 'Calibration report'}: {options.only}"

@@ -424,8 +424,12 @@ def flags(options):
     item = options.get("item")
     case = "-" if item is None else item if isinstance(item, str) else "+".join(item)
     words = ["--columns", case, options.get("rater", "-"), options.get("label", "-")]
-    for name in ("raters", "items", "labels", "total", "weight", "order", "sheet"):
+    for name in ("raters", "items", "labels", "total", "weight", "order", "sheet", "finding"):
         words += [f"--{name}", options[name]] if name in options else []
+    for name in ("findings", "none"):
+        given = options.get(name, [])
+        words += [f"--{name}", *([given] if isinstance(given, str) else given)] if given else []
+    words += ["--several"] if "several" in options else []
     words += ["--on-duplicate", options["on_duplicate"]] if "on_duplicate" in options else []
     words += ["--tidy"] if "tidy" in options else []
     where = options.get("where", [])
@@ -452,6 +456,25 @@ def test_the_command_reads_the_same(name, tmp_path, monkeypatch):
     counts = pd.DataFrame(labels.counts, studies[name].ids, studies[name].classes)
     found = {item: {c: int(n) for c, n in row.items() if n} for item, row in counts.iterrows()}
     assert found == expected
+
+
+@pytest.mark.parametrize("name", [name for name in FINDINGS if len(FINDINGS[name][1]) > 1])
+def test_the_command_reads_the_same_findings(name, tmp_path, monkeypatch):
+    """How many said yes, of those who were asked; the model knows all findings."""
+    options, expected = FINDINGS[name]
+    findings = sorted({finding for of in expected.values() for finding in of})
+    pd.DataFrame(0.5, pd.Index(expected, name="id"), findings).to_csv(tmp_path / "model.csv")
+    studies = {}
+    monkeypatch.setattr(command, "_first", lambda study: studies.setdefault("", study) and [])
+    files = ["--annotations", str(LAYOUTS / name), *flags(options), "--only", findings[0]]
+    files += ["--not-a-class", "-1", "--proba", str(tmp_path / "model.csv")]
+    assert command.main(["report", *files, "--output", str(tmp_path / "out"), "--dry-run"]) == 0
+    found = {}
+    for finding, study in studies[""].findings.items():
+        for item, (no, yes) in zip(study.ids, study.labels.counts.tolist(), strict=True):
+            found.setdefault(item, {})[finding] = (yes, no + yes)
+    asked = {item: {f: n for f, n in of.items() if n[1]} for item, of in expected.items()}
+    assert found == asked
 
 
 def test_the_same_frame_is_read_alike():
@@ -505,6 +528,27 @@ def test_tables_in_memory():
     options = {"item": "case", "rater": "reader", "label": "grade"}
     for source in (frame, pl.from_pandas(frame), frame.to_dict("records")):
         assert counts_of(label_table(source, **options)) == COUNTS
+
+
+def test_readers_without_a_common_name(tmp_path, capsys):
+    """They are listed."""
+    rows = {"case": ["a", "b"], "Smith": ["x", "y"], "Jones": ["x", "x"], "note": ["", "?"]}
+    pd.DataFrame(rows).to_csv(tmp_path / "wide.csv", index=False)
+    model = pd.DataFrame(0.5, pd.Index(["a", "b"], name="case"), ["x", "y"])
+    model.to_csv(tmp_path / "model.csv")
+    files = ["--annotations", str(tmp_path / "wide.csv"), "--proba", str(tmp_path / "model.csv")]
+    words = [*files, "--columns", "case", "--raters", "Smith", "Jones", "--dry-run"]
+    assert command.main(["report", *words, "--output", str(tmp_path / "out")]) == 0
+    assert "case b: Jones: x, Smith: y" in capsys.readouterr().out
+
+
+def test_columns_by_several_patterns_and_names():
+    """A name is no beginning of others."""
+    frame = pd.DataFrame({"case": [1], "MD 1": ["x"], "MD 2": ["y"], "PA": ["x"], "PA note": ["?"]})
+    table = label_table(frame, item="case", raters=["MD *", "PA"])
+    assert table["rater"].tolist() == ["1", "2", "PA"]
+    with pytest.raises(ValueError, match=r"No column is like 'RN \*'"):
+        label_table(frame, item="case", raters=["MD *", "RN *"])
 
 
 def test_orders_are_numbers_or_times():
