@@ -7,6 +7,7 @@ import os
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import chain
 from pathlib import Path
 
@@ -252,6 +253,7 @@ def report_on(study: Study, *, settings: dict, inputs: dict | None, verbose: boo
         for name, numbers in tables.items()
     }
     classes = _page.by_name(by_class)
+    state_of = partial(_verdict.error_state, margin=margin)
     about = {"study": study, "settings": settings, "numbers": result}
     data = {
         **_head(study),
@@ -271,7 +273,7 @@ def report_on(study: Study, *, settings: dict, inputs: dict | None, verbose: boo
         "referral": {"words": captured(sent)},
         "subgroups": audited,
         "paragraphs": {
-            "results": said("results", classes=classes, **about),
+            "results": said("results", classes=classes, state_of=state_of, **about),
             "methods": said("methods", version=__version__, **about),
         },
     }

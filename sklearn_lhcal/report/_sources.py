@@ -52,7 +52,8 @@ def tables_of(options: Namespace, read) -> dict[str, Table]:
             raise ValueError(
                 f"--proba needs a column that names the cases; say by --id which of {own} it is."
             )
-        tables["annotations"] = _annotations(options)
+        known = list(tables["proba"].values) if options.proba else None
+        tables["annotations"] = _annotations(options, options.classes or known)
         if "rater" not in tables["annotations"].values:
             tables["counts"] = _votes_of(tables.pop("annotations"))
     elif options.finding or options.only:
@@ -60,7 +61,7 @@ def tables_of(options: Namespace, read) -> dict[str, Table]:
     return tables
 
 
-def _annotations(options: Namespace) -> Table:
+def _annotations(options: Namespace, classes: list | None) -> Table:
     """The labels as a long table, whatever the layout of the file."""
     case, rater, label = options.columns
     with errors_of("--annotations"):
@@ -70,6 +71,7 @@ def _annotations(options: Namespace) -> Table:
     about = [name for name in about if name in columns]
     options_of = {name: getattr(options, name) for name in PASSED}
     options_of |= {"item": None if options.items else case.split("+"), "also": about}
+    options_of["classes"] = classes
     if not options.raters and rater != "-":
         options_of["rater"] = rater
     if options.finding or options.only:
@@ -153,19 +155,24 @@ def _studies_of(tables: Mapping[str, Table], options: Namespace) -> dict[str, St
 
     ids = _ids(tables)
     frames = {what: _by_case(tables[what], what, ids) for what in tables if what != "costs"}
+    steps = []
+    for what in (name for name in ("annotations", "counts", "groups") if name in frames):
+        frames[what], notes = _with_ids(frames[what], what, ids)
+        steps += notes
     # columns that say what a case is, in any file, are no classes
     about = [*options.subgroups, options.patient, options.rater_groups]
     own = {what: frame.drop(columns=about, errors="ignore") for what, frame in frames.items()}
     patient = options.patient
     if "groups" in own and patient is None:
         patient = next(iter(own["groups"]), None)
-    y, seen, steps = _labels(own, ids, options)
+    y, seen, left_out = _labels(own, ids, options)
     votes = _votes(y)
     predictions, notes = _predictions(own["proba"], votes, options)
     unread = pd.Index(ids).difference(seen, sort=False)
     flow = [
         Step("cases with a prediction", len(ids)),
         *steps,
+        *left_out,
         Step("left out: without a label", len(unread), list(unread[:SHOWN])),
     ]
     about_cases = {
@@ -315,8 +322,11 @@ def _by_case(table: Table, what: str, ids: NDArray):
     return table.values.set_axis(own, axis=0)
 
 
-def _with_ids(frame, what: str, ids: NDArray) -> tuple:
-    """The table with ids that the predictions have, and a step where they were spelt otherwise."""
+def _with_ids(frame, what: str, ids: NDArray) -> tuple[Any, list[Step]]:
+    """The table with ids that the predictions have, and a step where they were spelt otherwise.
+
+    Of what cases are, more may be said than there are predictions.
+    """
     import pandas as pd
 
     strange = frame.index[~frame.index.isin(ids)].unique()
@@ -327,14 +337,14 @@ def _with_ids(frame, what: str, ids: NDArray) -> tuple:
         if one_to_one and all(bare[name] in place for name in strange):
             new = frame.set_axis([place[bare[name]] for name in frame.index], axis=0)
             words = f"ids of --{what} spelt otherwise than those of --proba, such as {strange[0]!r}"
-            return new, Step(f"{words} for {place[bare[strange[0]]]!r}", len(strange))
-    if len(strange):
+            return new, [Step(f"{words} for {place[bare[strange[0]]]!r}", len(strange))]
+    if len(strange) and what != "groups":
         unread = pd.Index(ids).difference(frame.index)
         raise ValueError(
             f"--{what} has {len(strange)} ids that --proba lacks, {strange[:5].tolist()}; it lacks "
             f"{unread[:5].tolist()}; ids are text, and 001 is not 1."
         )
-    return frame, None
+    return frame, []
 
 
 def _bare(name: Any) -> str:
@@ -347,7 +357,7 @@ def _bare(name: Any) -> str:
 def _about(name: str, frames: Mapping, ids: NDArray, needed: bool = False) -> NDArray:
     """What each case is by a column of the first table that has it, shape (n,).
 
-    Where this is not known, it is "unknown"; where it is `needed`, that is an error.
+    Where this is not known, it is "unknown"; that is an error where it is `needed`, or of no case.
     """
     what = next((what for what, frame in frames.items() if name in frame), None)
     if what is None:
@@ -360,7 +370,7 @@ def _about(name: str, frames: Mapping, ids: NDArray, needed: bool = False) -> ND
         raise ValueError(f"--{what}: case {case!r} has several values of {name!r}.")
     values = own.first().reindex(ids)
     absent = ids[values.isna()]
-    if needed and len(absent):
+    if len(absent) > (0 if needed else len(ids) - 1):
         raise ValueError(
             f"--{what} has no {name!r} of {len(absent)} cases: {absent[:5].tolist()}; ids are "
             "text, and 001 is not 1."
@@ -376,8 +386,8 @@ def _labels(frames: Mapping, ids: NDArray, options: Namespace) -> tuple:
     import pandas as pd
 
     what = "annotations" if "annotations" in frames else "counts"
-    frame, note = _with_ids(frames[what], what, ids)
-    steps = [] if note is None else [note]
+    frame = frames[what]
+    steps = []
     if what == "counts" and frame.shape[1] > 1:
         _check_numbers(frame, what)
         counts = _renamed(_named(frame, what, options.classes), options.map)

@@ -115,7 +115,9 @@ def verdicts(
     if ("log_loss", "difference") in numbers:
         change = numbers[("log_loss", "difference")]
         advice = advice_state(state, change)
-        words = said("advice", state=advice, verdict=state, change=change)
+        temperature = numbers[("temperature", "recalibrated")]
+        about = {"state": advice, "verdict": state, "change": change}
+        words = said("advice", **about, temperature=temperature)
         results.append(_sentence("advice", advice, words))
     return results
 

@@ -33,6 +33,7 @@ import argparse
 import re
 import sys
 import warnings
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -94,7 +95,7 @@ MANY = {
     "--fail-on": "verdicts, or check, that make the exit status 1",
 }
 SWITCHES = {
-    "--tidy": "one spelling of labels that differ in case and blanks; 1 - mild is 1",
+    "--tidy": "one spelling of labels that differ in case and blanks; 1 - mild is 1, or mild",
     "--several": "a rater names any number of findings of a case",
     "--sensitive": "leave ids and names of files out of the page",
     "--dry-run": "say what the files support, and compute nothing",
@@ -216,11 +217,11 @@ def _parser() -> argparse.ArgumentParser:
     _add(command, columns, metavar="NAME", nargs="+", default=_USUAL)
     twice = {"--on-duplicate": "which label counts of a rater who gave two (default: an error)"}
     _add(command, twice, choices=["raise", "first", "last"], default="raise")
-    change = {"--map": "another name of a class; can be repeated"}
-    _add(command, change, metavar="OLD=NEW", action="append", default=[], type=_change)
+    change = {"--map": "other names of classes"}
+    _add(command, change, metavar="OLD=NEW", nargs="+", action="extend", default=[], type=_change)
     _add(command, {"--level": "level of all intervals (default: 0.95)"}, type=float, default=0.95)
     margin = "how much more often raters may disagree with the model, a share (default: 0.05)"
-    _add(command, {"--margin": margin}, metavar="SHARE", type=float, default=0.05)
+    _add(command, {"--margin": margin}, metavar="SHARE", type=_share, default=0.05)
     _add(command, {"--seed": "seed of random splits (default: 0)"}, type=int, default=0)
     _add(command, SWITCHES, action="store_true")
     return parser
@@ -230,6 +231,13 @@ def _add(command, options: dict[str, str], **how: Any) -> None:
     """Options of one kind; other names of an option stand behind it."""
     for names, meaning in options.items():
         command.add_argument(*names.split(), help=meaning, **how)
+
+
+def _share(words: str) -> float:
+    with suppress(ValueError):
+        if 0 <= float(words) < 1:
+            return float(words)
+    raise argparse.ArgumentTypeError(f"{words}: write a share, 0.05 is 5 percentage points")
 
 
 def _change(words: str) -> tuple[str, str]:

@@ -43,7 +43,7 @@ def test_the_difference_is_that_of_the_comparison(study, made):
     expected = rater_comparison(y, p, margin=0.05, **how)
     (found,) = [m for m in made.data["numbers"] if m["quantity"] == "excess_error"][:1]
     assert found["estimate"] == pytest.approx(expected.difference.estimate, abs=1e-12)
-    assert f"{expected.worth_low:.1f} raters at least" in made.data["raters"]["sentences"][-1]
+    assert f"raters: {expected.worth_low:.1f} at least" in made.data["raters"]["sentences"][-1]
 
 
 def test_the_rater_who_guesses_stands_out(made):

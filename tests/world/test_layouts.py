@@ -617,3 +617,67 @@ def test_files_that_are_no_tables(tmp_path):
     (tmp_path / "broken.json").write_text("{")
     with pytest.raises(ValueError, match=r"broken.json holds no json table"):
         label_table(tmp_path / "broken.json", item="a", label="b")
+
+
+@pytest.fixture
+def clinic(tmp_path):
+    """A sheet with grades as people type them, and a model that spells ids and grades its way."""
+    rows = {
+        "Case ID": ["LV-01", "LV-02", "LV-03", "LV-04"],
+        "Patient": ["p1", "p1", "p2", "p3"],
+        "Site": ["x", "y", "x", "y"],
+        "Reader 1 (JS)": ["1 - none", "2 - mild", "1", None],
+        "Reader 2 (MK)": ["1 - None", "1 - none", "mild", "2 (mild)"],
+    }
+    pd.DataFrame(rows).to_csv(tmp_path / "sheet.csv", index=False)
+    ids = pd.Index(["lv-01", "lv-02", "lv-03", "lv-04"], name="case")
+    model = pd.DataFrame(0.5, ids, ["none", "mild"])
+    model.to_csv(tmp_path / "model.csv")
+    files = ["--annotations", str(tmp_path / "sheet.csv"), "--proba", str(tmp_path / "model.csv")]
+    words = ["--columns", "Case ID", "--raters", "Reader *", "--output", str(tmp_path / "out")]
+    return ["report", *files, *words, "--dry-run"]
+
+
+def test_grades_have_the_words_that_the_model_knows(clinic, capsys):
+    about = ["--tidy", "--patient", "Patient", "--subgroups", "Site"]
+    assert command.main([*clinic, *about, "--ordered", "none", "mild"]) == 0
+    said = capsys.readouterr().out
+    assert "case lv-02: 1 (JS): mild, 2 (MK): none" in said
+    assert "none < mild, from the lowest" in said
+    # what cases are meets as labels do
+    assert "patients → 3 stay together" in said
+    assert "subgroups by Site → 2 values" in said
+
+
+def test_a_column_that_no_case_has_is_an_error(clinic, capsys, tmp_path):
+    about = pd.DataFrame({"id": ["q7", "q8"], "Scanner": ["x", "y"]})
+    about.to_csv(tmp_path / "about.csv", index=False)
+    cases = ["--cases", str(tmp_path / "about.csv"), "--subgroups", "Scanner"]
+    assert command.main([*clinic, "--tidy", *cases, "--patient", "Patient"]) == 2
+    assert "--groups has no 'Scanner' of 4 cases" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("margin", ["10", "10%", "-0.1", "1"])
+def test_a_margin_that_is_no_share_is_refused_at_once(clinic, capsys, margin):
+    with pytest.raises(SystemExit):
+        command.main([*clinic, f"--margin={margin}"])
+    assert "0.05 is 5 percentage points" in capsys.readouterr().err
+
+
+def test_names_of_classes_may_be_changed_together(clinic, capsys):
+    changes = ["1 - none=none", "1=none", "1 - None=none", "2 - mild=mild", "2 (mild)=mild"]
+    assert command.main([*clinic, "--map", *changes]) == 0
+    assert "classes: none, mild" in capsys.readouterr().out
+
+
+def test_tidied_labels_take_the_spelling_of_given_classes():
+    rows = pd.DataFrame({"i": range(4), "l": ["1 - None", "1", "2 (mild)", "MILD"]})
+    how = {"item": "i", "label": "l", "tidy": True}
+    assert label_table(rows, **how)["label"].tolist() == ["1", "1", "2", "MILD"]
+    words = label_table(rows, **how, classes=["none", "mild"])["label"].tolist()
+    assert words == ["none", "none", "mild", "mild"]
+    assert label_table(rows[:3], **how, classes=["1", "2"])["label"].tolist() == [1, 1, 2]
+    # one number with two words
+    rows["l"] = ["1 - none", "1 - mild", "2", "2"]
+    with pytest.raises(ValueError, match=r"are \['mild', 'none'\] at once"):
+        label_table(rows, **how, classes=["none", "mild"])
