@@ -20,7 +20,7 @@ from .intervals import interval_at, interval_from, with_ends
 from .rater_comparison import named_raters
 from .replicates import Statistic, statistic_of
 from .scarce import scarce_ends
-from .two_way import Design, Replicates, deal_rows, of_panel, over_panels, row_variance
+from .two_way import Design, Replicates, deal_rows, of_raters, over_panels, row_variance
 
 
 class _Side(NamedTuple):
@@ -162,14 +162,14 @@ def _difference(sides: list[_Side], V_row: float, level: float) -> ConfidenceInt
         intervals.append(interval_at(statistic, found, design, level, scarce))
         apart |= scarce is not None or statistic.signed_root
         if design.panel is not None:
-            how = design.rows.df, design.panel, statistic.second_order
-            panels.append(of_panel(found.estimate, found[2:], *how))
+            panels.append(of_raters(found, design, statistic.second_order))
             n_raters += design.panel.n_raters
     spread = over_panels(V_row, min(side.design.rows.df for side in sides), panels)
     a, b = intervals
     difference = interval_from(a.estimate - b.estimate, spread, level, mapped=False)
     d, low, high, _ = difference
-    if apart:
+    # undefined without one rater of a group, and of the other group there is no posterior
+    if apart or np.isnan(spread.variance):
         low = d - float(np.hypot(a.estimate - a.low, b.high - b.estimate))
         high = d + float(np.hypot(a.high - a.estimate, b.estimate - b.low))
     return with_ends(difference, low, high, n_raters=n_raters or None)
