@@ -1,7 +1,5 @@
 """The jackknives over rows and raters beside the exact variance of a crossed design."""
 
-from functools import partial
-
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
@@ -14,14 +12,8 @@ from rater_oracles import (
     two_way_variance,
 )
 
-from sklearn_lhcal.label_histogram import Annotations, fleiss_kappa
-from sklearn_lhcal.metrics import (
-    confidence_interval,
-    expected_accuracy,
-    irreducible_loss,
-    rater_table,
-    study_size,
-)
+from sklearn_lhcal.label_histogram import Annotations
+from sklearn_lhcal.metrics import confidence_interval, expected_accuracy, irreducible_loss
 
 
 def study(n, R, seed):
@@ -107,27 +99,6 @@ def test_the_interval_is_the_quantile_of_the_mixture(metric, level, design, n, R
     assert found.estimate == pytest.approx(value(x))
     reach = reach_over_raters(x, value, least, level)
     assert found.high - found.estimate == pytest.approx(reach, rel=0.03)
-
-
-@pytest.mark.filterwarnings("ignore:The 6 raters are worth")
-def test_one_reads_all_and_the_others_in_turn():
-    """A star is answered for means, also of pairs; all else is refused where it needs her."""
-    y = said(gaps("star", 60, 6))
-    new, these = (
-        confidence_interval(irreducible_loss, y, None, raters=raters, random_state=0)
-        for raters in ("random", "fixed")
-    )
-    assert new.high - new.low > 1.5 * (these.high - these.low)
-    assert new.n_raters == 6
-    assert np.isnan(new.components.raters)
-    analyses = (
-        partial(confidence_interval, fleiss_kappa, y, None),
-        partial(study_size, irreducible_loss, y, half_width=0.1, n_raters=[8]),
-        partial(rater_table, y),
-    )
-    for analysis in analyses:
-        with pytest.raises(ValueError, match=r"Without rater 0 only 0\.0% of the samples"):
-            analysis()
 
 
 @pytest.mark.filterwarnings("ignore:All 40 samples or groups have the same irreducible_loss")

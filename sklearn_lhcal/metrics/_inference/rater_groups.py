@@ -100,13 +100,15 @@ def rater_group_difference(
     number of labels (`vote_accuracy`, plug-in calibration errors) compare groups fairly only where
     both gave equally many.
 
-    The variance is ``rows + Σ max(raters − cells, 0)``, the sum over both groups, and degrees of
-    freedom follow Satterthwaite, as in `confidence_interval`. Those of the samples are those of the
-    group with fewer. Where a metric is a signed root, or few samples of a group differ from the
-    others, the interval is that of square-and-add, from ``d − sqrt((T_a − l_a)² + (u_b − T_b)²)``
-    to ``d + sqrt((u_a − T_a)² + (T_b − l_b)²)``, with the estimates T and the intervals [l, u] of
-    both groups (Newcombe 1998): what they share then does not narrow it. A group whose samples all
-    lie in one block has no interval; give a larger `n_blocks`.
+    The variance is that of the samples and what raters of both groups add to it, as in
+    `confidence_interval`: by the posterior of either group's variance where the metric is a mean
+    and both have four raters, else ``rows + Σ max(raters − cells, 0)`` with Satterthwaite's degrees
+    of freedom. Those of the samples are those of the group with fewer. Where a metric is a signed
+    root, or few samples of a group differ from the others, the interval is that of square-and-add,
+    from ``d − sqrt((T_a − l_a)² + (u_b − T_b)²)`` to ``d + sqrt((u_a − T_a)² + (T_b − l_b)²)``,
+    with the estimates T and the intervals [l, u] of both groups (Newcombe 1998): what they share
+    then does not narrow it. A group whose samples all lie in one block has no interval; give a
+    larger `n_blocks`.
 
     References
     ----------

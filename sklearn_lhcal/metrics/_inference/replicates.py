@@ -103,7 +103,7 @@ class Statistic:
         result = Replicates(self.estimate(), self.without_rows(design.rows))
         if design.panel is None or design.cells is None:
             return result
-        without = self.without_ratings(design.panel.blocks)
+        without, both = self.without_raters(design)
         gone = np.argwhere(np.isnan(without))
         enough = self.is_mean and len(without) - len(gone) >= LEAST_OF_MEANS
         if len(gone) and not enough and np.isfinite(result.estimate).all():
@@ -113,7 +113,6 @@ class Statistic:
                 f"Without rater {', '.join(map(str, names))} the metric is undefined; "
                 f"{FIXED_RATERS}"
             )
-        both = self.without_both(design) if isinstance(self, MeanStatistic) else None
         return Replicates(*result[:2], without, self.without_ratings(design.cells), both)
 
     def estimate(self) -> Any:
@@ -135,6 +134,13 @@ class Statistic:
         """The value without each block of labels, blocks first."""
         kept = (block.code != b for b in range(block.n))
         return np.array([self.value(self.data.keep(ratings)) for ratings in kept])
+
+    def without_raters(self, design: Any) -> tuple[Floats, Floats | None]:
+        """The value without each block of raters, and also without each of samples, samples first.
+
+        None for the latter, which takes too long.
+        """
+        return self.without_ratings(design.panel.blocks), None
 
     def of_part(self, ratings: Mask, rows: Indices) -> "Statistic":
         """Of some of the labels, in some of the samples."""
@@ -188,11 +194,10 @@ class MeanStatistic(Statistic):
     def without_ratings(self, block: Blocks) -> Floats:
         return self._ratio(self._left(block, Blocks(np.zeros(len(self.data), np.intp), 1))[0])
 
-    def without_both(self, design: Design) -> Floats:
-        """The value without each block of samples and each one of raters, samples first."""
-        panel: Any = design.panel
-        left = self._left(panel.blocks, design.rows)
-        return self._ratio(left.sum(axis=0) - left)
+    def without_raters(self, design: Any) -> tuple[Floats, Floats]:
+        left = self._left(design.panel.blocks, design.rows)
+        whole = left.sum(axis=0)
+        return self._ratio(whole), self._ratio(whole - left)
 
     def _left(self, block: Blocks, rows: Blocks) -> Floats:
         """Sums of the terms in blocks of samples, without each block of labels, (J, B, 1 + m)."""

@@ -163,7 +163,8 @@ def study_size(
 
     The jackknives of `confidence_interval` give the variance components of the pilot. The variance
     of another design follows from ``V(n, R, m) = A/n + B/R + C/(nm)`` with n samples, R readers and
-    m labels per sample. Its interval has Satterthwaite's degrees of freedom.
+    m labels per sample. Its interval has Satterthwaite's degrees of freedom, also where
+    `confidence_interval` has those of a posterior.
 
     Parameters
     ----------
