@@ -104,11 +104,11 @@ class Statistic:
         if design.panel is None or design.cells is None:
             return result
         without, both = self.without_raters(design)
-        gone = np.argwhere(np.isnan(without))
-        enough = self.is_mean and len(without) - len(gone) >= LEAST_OF_MEANS
+        gone = np.flatnonzero(np.isnan(without.reshape(len(without), -1)).any(axis=1))
+        enough = both is not None and len(without) - len(gone) >= LEAST_OF_MEANS
         if len(gone) and not enough and np.isfinite(result.estimate).all():
             y = self.labels
-            names = y.raters[np.unique(y.rater[design.panel.blocks.code == gone[0, 0]])]
+            names = y.raters[np.unique(y.rater[design.panel.blocks.code == gone[0]])]
             raise ValueError(
                 f"Without rater {', '.join(map(str, names))} the metric is undefined; "
                 f"{FIXED_RATERS}"
