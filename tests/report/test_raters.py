@@ -173,12 +173,14 @@ def test_a_judge_of_grades_has_one_comparison(study):
     assert found["reconciled"] == []
 
 
-@pytest.mark.parametrize(("seed", "alike"), [(0, False), (1, True)])
-def test_raters_who_do_not_differ_make_no_wider_claim(seed, alike):
-    """Labels are drawn alike; of these two studies one has a variance of the raters above 0."""
-    rng = np.random.default_rng(seed)
+@pytest.mark.parametrize("alike", [False, True])
+def test_raters_who_do_not_differ_make_no_wider_claim(alike):
+    """Labels are drawn alike, or six raters say the same of each case."""
+    rng = np.random.default_rng(1)
     p = rng.dirichlet([0.4, 0.4, 0.4], 60)
     said = (p.cumsum(axis=1)[:, None] < rng.random((60, 6, 1))).sum(axis=2).clip(max=2)
+    if alike:
+        said[:] = said[:, :1]
     y = Annotations.from_matrix(said, classes=[0, 1, 2])
     found = report(y, np.eye(3)[p.argmax(axis=1)])
     ends = {row[1]: row[5:7] for row in numbers(found, "excess_error") if row[3] is None}
