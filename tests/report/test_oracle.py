@@ -293,6 +293,18 @@ def calibration_intercept(y, prediction, k):
     return a
 
 
+def common_slope(mu, z):
+    """β at which ``Σ log z (μ̂ − softmax(β log z))`` is 0, by halving."""
+    low, high = 0.0, 20.0
+    u = np.log(np.maximum(z, 1e-6))
+    for _ in range(60):
+        b = (low + high) / 2
+        q = np.exp(b * u)
+        q /= q.sum(axis=1, keepdims=True)
+        low, high = (b, high) if (u * (mu - q)).sum() > 0 else (low, b)
+    return b
+
+
 def of_pairs(read, quantity, rater):
     """Of comparisons of two labels of a case, each case or each rater's label counting once."""
     who, what = quantity.split("_")
@@ -484,6 +496,9 @@ def of_subgroup(read, entry):
         k = read.classes.index(entry["class_name"])
         estimate = (read.z - read.mu)[own, k].mean()
         return estimate, table.loc[entry["part"], entry["class_name"]][["estimate", "low", "high"]]
+    if entry["quantity"] == "slope":
+        shown = table.loc[entry["part"]].iloc[0][["slope", "slope_low", "slope_high"]]
+        return common_slope(read.mu[own], read.z[own]), shown
     some = own & (read.n >= 2)
     estimate = PUBLIC[entry["quantity"]][1](read.counts[some], read.z[some])
     names = [entry["quantity"] + end for end in ("", "_low", "_high")]
