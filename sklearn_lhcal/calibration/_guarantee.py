@@ -8,6 +8,7 @@ from abc import abstractmethod
 from typing import Any, ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.model_selection import GroupShuffleSplit
 from sklearn.utils.validation import check_is_fitted
 
@@ -33,6 +34,8 @@ class HeldOut(NamedTuple):
         What it predicts.
     mu : ndarray of shape (n, K)
         Labels as frequencies.
+    n : ndarray of shape (n,)
+        Their number; inf where probabilities are known.
     units : ndarray of shape (n,)
         Number of the unit of each sample: its group, else the sample itself.
     X : anything with n rows
@@ -41,6 +44,7 @@ class HeldOut(NamedTuple):
 
     z: Floats
     mu: Floats
+    n: NDArray
     units: Indices
     X: Samples
 
@@ -116,7 +120,8 @@ class _Guarantee(_Wrapper):
         _check_proba(base)
         z = predicted_dist(base, X_held_out, labels.classes).mean()
         units = row_units(take_rows(codes, held_out), len(held_out))
-        rows = HeldOut(z, labels.take(held_out).mu, units, X_held_out)
+        own = labels.take(held_out)
+        rows = HeldOut(z, own.mu, own.n, units, X_held_out)
         learnt = self._learn(rows, checked)
         self._keep(base, labels.classes, learnt | {"n_calibration_": int(units.max()) + 1})
         return self
