@@ -4,6 +4,7 @@ Letters: s_ik the score of class k in sample i; μ̂_i the labels of sample i as
 number of units, samples or groups of samples; w_i the share of sample i in its unit.
 """
 
+import warnings
 from abc import abstractmethod
 from typing import Any, ClassVar, Literal, NamedTuple, Self
 
@@ -237,6 +238,12 @@ class ConformalClassifier(_Guarantee):
     n_features_in_, feature_names_in_
         Where the classifier has them.
 
+    Warns
+    -----
+    UserWarning
+        Where the threshold is that of the least probable classes, so that sets hold all classes:
+        one-hot outputs that are wrong too often, or too few different probabilities.
+
     Raises
     ------
     ValueError
@@ -287,4 +294,11 @@ class ConformalClassifier(_Guarantee):
 
     def _learn(self, rows: HeldOut, checked):
         s = _SCORES[self.conformity_score](rows.z)
-        return {"threshold_": vote_threshold(s, rows.mu, rows.units, self.confidence_level)}
+        threshold = vote_threshold(s, rows.mu, rows.units, self.confidence_level)
+        if s.max() <= threshold < np.inf:
+            warnings.warn(
+                "Sets hold all classes: smaller ones cover too few labels, and the outputs do not "
+                "tell which classes come next, as one-hot outputs do not. Give probabilities.",
+                stacklevel=4,
+            )
+        return {"threshold_": threshold}

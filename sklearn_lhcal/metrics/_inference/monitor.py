@@ -73,7 +73,7 @@ class CalibrationMonitor:
       disagreement, also whether it gets two labels. Samples without labels do not count.
     - How many labels a sample has may depend on its features, never on its labels. Where a
       third rater is asked because two disagree, give the first two labels of each sample.
-    - Given the past, the mean of each residual is within the tolerance of 0. For the class means,
+    - Given the past, the mean of each residual is within its tolerance of 0. For the class means,
       the labels of one sample may depend on each other in any way.
     - Residuals of later samples do not depend on earlier ones. Raters who have habits of their own
       and read many samples break this, and so do several samples of one patient. Give one sample of
@@ -132,8 +132,8 @@ class CalibrationMonitor:
     disagreement is the share of pairs of labels that differ minus what is predicted, of samples
     with two labels or more. Under ``|E[x_s | past]| ≤ ε_s`` each product is a non-negative
     supermartingale, and Ville's inequality bounds its maximum. A detector has
-    ``M_t = (M_{t−1} + 1)(1 + λ(x_t − ε_t sign λ))`` in place of each product (Shin et al. 2023). Its
-    runs are counted in the samples that its process uses.
+    ``M_t = (M_{t−1} + 1)(1 + λ(x_t − ε_t sign λ))`` in place of each product (Shin et al. 2023).
+    Its runs are counted in the samples that its process uses.
 
     Without `mean_run`, each calibrated sample lowers the e-value a little, and a change after many
     thousands of them is found late. Monitors cannot be merged.

@@ -231,8 +231,16 @@ def _powered(means: tuple, designs: tuple, level: float) -> ConfidenceInterval:
     design, others = designs
     (W, H), (_, G) = (of_units(mean.of_row, mean.data) for mean in (people, judge))
     h, g = H / W, G / W
-    few = _warn_of_few(people.metric.name, h, g)
-    lam = _weight(W, h, g, W.sum() / rest.total[0])
+    c = [int((abs(x - np.median(x)) > 1e-9).sum()) for x in (h, g, h - g)]
+    few = min(c) < FEW
+    if few:
+        warnings.warn(
+            f"Few samples or groups differ from the others in {people.metric.name}: {c[0]} by "
+            f"people's labels, {c[1]} by the proxy's, {c[2]} in the difference of both. The "
+            "interval is that of few.",
+            stacklevel=4,
+        )
+    lam = _weight(W, h, g, W.sum() / rest.total[0]) if c[1] else 0.0
     n = float(len(people.data))
     if lam == 0:
         alone = interval_of(people, design, level)
@@ -260,27 +268,12 @@ def _powered(means: tuple, designs: tuple, level: float) -> ConfidenceInterval:
         low, high = min(low, interval.low), max(high, interval.high)
     # an estimate may lie beyond the terms
     low, high = min(max(low, a), found.estimate), max(min(high, b), found.estimate)
-    df = None if few else interval.df
-    return with_ends(interval, float(low), float(high), effective_rows=float(effective), df=df)
-
-
-def _warn_of_few(name: str, h: Floats, g: Floats) -> bool:
-    """Whether few samples or groups differ from the others in h, in g or in h − g; a warning."""
-    c = [int((abs(x - np.median(x)) > 1e-9).sum()) for x in (h, g, h - g)]
-    if min(c) >= FEW:
-        return False
-    warnings.warn(
-        f"Few samples or groups differ from the others in {name}: {c[0]} by people's labels, "
-        f"{c[1]} by the proxy's, {c[2]} in the difference of both. The interval is that of few.",
-        stacklevel=5,
-    )
-    return True
+    said = {"df": None if few else interval.df, "rests_on": people.rests_on}
+    return with_ends(interval, float(low), float(high), effective_rows=float(effective), **said)
 
 
 def _weight(W: Floats, h: Floats, g: Floats, more: float) -> float:
     """λ = Cov(h, g)/[Var(g)(1 + n/(N−n))], cut to [0, 1]; `more` is n/(N−n)."""
-    if np.ptp(g) <= 1e-9:
-        return 0.0
     h, g = (W * (x - np.average(x, weights=W)) for x in (h, g))
     return float(np.clip(h @ g / (g @ g * (1 + more)), 0, 1))
 

@@ -77,6 +77,8 @@ class Statistic:
         Whether labels of one sample are compared with each other.
     metric : Metric, optional
         What it is evaluated of.
+    rests_on : str, optional
+        How many samples count and which, where others have too few labels.
     """
 
     def __init__(
@@ -89,6 +91,7 @@ class Statistic:
         second_order: bool = False,
         compares_raters: bool = False,
         metric: Metric | None = None,
+        rests_on: str = "",
     ):
         self.value = value
         self.data = data
@@ -97,6 +100,7 @@ class Statistic:
         self.second_order = second_order
         self.compares_raters = compares_raters
         self.metric = metric
+        self.rests_on = rests_on
 
     @property
     def labels(self) -> Any:
@@ -313,6 +317,10 @@ def of_metric(metric: Metric, rows: Rows) -> Statistic:
         "metric": metric,
     }
     seen = rows.contributing(tags.least_raters)
+    if (rows.n < tags.least_raters).any() and seen is not None:
+        options["rests_on"] = (
+            f"{len(seen)} of {len(rows)} samples, with {tags.least_raters}+ labels"
+        )
     if metric.is_mean and seen is not None:
         return MeanStatistic(metric.terms, seen, value=metric.value, **options)
     # samples that do not count are no units; where none does, the metric says so
