@@ -311,6 +311,32 @@ def test_grades_have_a_distance_and_decisions_costs(rng):
     assert_allclose(risk, found, rtol=1e-10)
 
 
+def test_mean_scores_and_signed_bias_of_grades(rng):
+    """As costs of decisions, in place of the samples' own means."""
+    scores = np.array([1.0, 2.0, 3.5])
+    u = rng.normal(size=N_BOTH + N_REST)
+    said, judge, model = (
+        np.digitize(u + 0.6 * rng.normal(size=len(u)), [-0.5, 0.8]) for _ in range(3)
+    )
+    never = np.zeros(len(u), dtype=int)
+    how = {"random_state": 0}
+    for decided, costs, h, g in (
+        (never, scores[:, None], scores[said], scores[judge]),
+        (
+            model,
+            scores - scores[:, None],
+            scores[model] - scores[said],
+            scores[model] - scores[judge],
+        ),
+    ):
+        data = said[SEEN], decided[SEEN], judge[SEEN], judge[REST], decided[REST]
+        found = prediction_powered(decision_risk, *data, cost_matrix=costs, **how)
+        lam = np.cov(h[SEEN], g[SEEN], ddof=0)[0, 1] / (g[SEEN].var() * (1 + N_BOTH / N_REST))
+        expected = h[SEEN].mean() - lam * (g[SEEN].mean() - g[REST].mean())
+        assert_allclose(found.estimate, expected, rtol=1e-10)
+        assert found.low < h.mean() < found.high
+
+
 def test_the_interval_keeps_its_effective_rows_when_pickled(rng):
     found = accuracy(*split(*drawn(rng)))
     assert pickle.loads(pickle.dumps(found)).effective_rows == found.effective_rows

@@ -61,7 +61,9 @@ def prediction_powered(
         A metric of this package that is a mean over samples, and not biased: `expected_accuracy`,
         `expected_squared_loss`, `epistemic_loss`, `irreducible_loss`, `label_log_loss`,
         `decision_risk` and others. The rate of a class is the `expected_accuracy` of a prediction
-        that always names it.
+        that always names it; the mean score of grades is the `decision_risk` of one decision that
+        costs the score, ``cost_matrix=scores[:, None]``, and the signed bias of a model's grades
+        that of these as decisions, ``cost_matrix=scores - scores[:, None]``.
     y : label histogram of shape (n_samples, n_classes)
         Labels of people, anything that the metric takes. Samples with too few of them are left out.
     prediction : array-like of shape (n_samples, ...), Distribution or None
@@ -251,17 +253,16 @@ def _powered(means: tuple, designs: tuple, level: float) -> ConfidenceInterval:
     without = lam * (judge.without_rows(design.rows) - of_rest)
     found = people.replicates(design).minus(Replicates(moved, without, moved, moved))
     V_rest = spread_of(rest.replicates(others), others)
-    of_rows, spread = (
-        _sum(spread_of(found, part), lam**2, V_rest) for part in (Design(design.rows), design)
-    )
+    rows = Design(design.rows)
+    of_rows, spread = (_sum(spread_of(found, part), lam**2, V_rest) for part in (rows, design))
     low, high = interval_from(found.estimate, of_rows, level, False)[1:3]
-    a, b = _limits(people, h, g)
+    a, b = limits_of(people.metric, people.data) or _possible(people, h, g)
     if few:
         X = h - lam * g
         apart = endpoints(W * X, W, (a - lam * b, b - lam * a), level) - np.average(X, weights=W)
         s = lam * interval_from(0.0, V_rest, level, False).high
         low, high = found.estimate + np.array([-1, 1]) * np.hypot(apart, s)
-    alone = interval_of(people, Design(design.rows), level)
+    alone = interval_of(people, rows, level)
     effective = n * ((alone.high - alone.low) / (high - low)) ** 2
     interval = interval_from(found.estimate, spread, level, False, design.panel)
     if design.panel is not None:
@@ -278,11 +279,8 @@ def _weight(W: Floats, h: Floats, g: Floats, more: float) -> float:
     return float(np.clip(h @ g / (g @ g * (1 + more)), 0, 1))
 
 
-def _limits(people: MeanStatistic, h: Floats, g: Floats) -> tuple[float, float]:
-    """Between which terms lie: as the metric says, else whatever raters may say."""
-    known = limits_of(people.metric, people.data)
-    if known is not None:
-        return known
+def _possible(people: MeanStatistic, h: Floats, g: Floats) -> tuple[float, float]:
+    """Between which terms lie, whatever raters say."""
     possible, _ = possible_terms(values_of(people), people.data, people.least_raters)
     every = np.concatenate([possible.ravel(), h, g])
     return float(np.nanmin(every)), float(np.nanmax(every))
