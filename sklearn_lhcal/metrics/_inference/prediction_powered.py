@@ -124,8 +124,8 @@ def prediction_powered(
     Where few samples differ, the mean X̄ of ``X = h − λg`` has the endpoint interval [L, U] of
     `confidence_interval`. X lies in [a − λb, b − λa], where terms lie in [a, b]. With s the reach
     of Student's interval of ``λ mean(g, rest)``, the ends are ``θ̂ − √((X̄ − L)² + s²)`` and
-    ``θ̂ + √((U − X̄)² + s²)``. With random raters they hold Student's interval too. All ends are cut
-    to [a, b].
+    ``θ̂ + √((U − X̄)² + s²)``. With random raters they hold Student's interval too. Ends are cut to
+    [a, b].
 
     A judge's probabilities may be calibrated first, on other samples. With one label per sample and
     a proxy that is no better than the evaluated model, effective samples are at most about twice n
