@@ -167,6 +167,12 @@ class ConfidenceInterval(_Ends):
         How many raters it generalises from; None where raters are fixed or unknown.
     effective_rows : float or None
         Of `prediction_powered`: how many samples with labels of people alone are worth as much.
+    rests_on : str
+        How many samples the estimate is of and which, where some have too few labels; else empty.
+        Where these are harder or easier than the others, so is the estimate.
+    notes : list of str
+        What to read beside the numbers, and is printed with them: `rests_on`, and a variance
+        between raters that is estimated as 0.
 
     Examples
     --------
@@ -177,6 +183,7 @@ class ConfidenceInterval(_Ends):
     components: VarianceComponents | None
     n_raters: int | None
     effective_rows: float | None = None
+    rests_on: str = ""
 
     def __new__(
         cls,
@@ -195,3 +202,16 @@ class ConfidenceInterval(_Ends):
         interval.components = components
         interval.n_raters = n_raters
         return interval
+
+    @property
+    def notes(self) -> list[str]:
+        """What to read beside the numbers."""
+        notes = [self.rests_on] if self.rests_on else []
+        V = self.components
+        if self.n_raters and V is not None and V.raters <= V.cells:
+            notes.append("no difference between raters shown; others may differ all the same")
+        return notes
+
+    def __repr__(self) -> str:
+        numbers = super().__repr__()
+        return f"{numbers[:-1]}, notes={self.notes})" if self.notes else numbers

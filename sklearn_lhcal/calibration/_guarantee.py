@@ -4,10 +4,12 @@ Letters: s_ik the score of class k in sample i; μ̂_i the labels of sample i as
 number of units, samples or groups of samples; w_i the share of sample i in its unit.
 """
 
+import warnings
 from abc import abstractmethod
 from typing import Any, ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.model_selection import GroupShuffleSplit
 from sklearn.utils.validation import check_is_fitted
 
@@ -33,6 +35,8 @@ class HeldOut(NamedTuple):
         What it predicts.
     mu : ndarray of shape (n, K)
         Labels as frequencies.
+    n : ndarray of shape (n,)
+        Their number; inf where probabilities are known.
     units : ndarray of shape (n,)
         Number of the unit of each sample: its group, else the sample itself.
     X : anything with n rows
@@ -41,6 +45,7 @@ class HeldOut(NamedTuple):
 
     z: Floats
     mu: Floats
+    n: NDArray
     units: Indices
     X: Samples
 
@@ -116,7 +121,8 @@ class _Guarantee(_Wrapper):
         _check_proba(base)
         z = predicted_dist(base, X_held_out, labels.classes).mean()
         units = row_units(take_rows(codes, held_out), len(held_out))
-        rows = HeldOut(z, labels.take(held_out).mu, units, X_held_out)
+        own = labels.take(held_out)
+        rows = HeldOut(z, own.mu, own.n, units, X_held_out)
         learnt = self._learn(rows, checked)
         self._keep(base, labels.classes, learnt | {"n_calibration_": int(units.max()) + 1})
         return self
@@ -232,6 +238,12 @@ class ConformalClassifier(_Guarantee):
     n_features_in_, feature_names_in_
         Where the classifier has them.
 
+    Warns
+    -----
+    UserWarning
+        Where the threshold is that of the least probable classes, so that sets hold all classes:
+        one-hot outputs that are wrong too often, or too few different probabilities.
+
     Raises
     ------
     ValueError
@@ -282,4 +294,11 @@ class ConformalClassifier(_Guarantee):
 
     def _learn(self, rows: HeldOut, checked):
         s = _SCORES[self.conformity_score](rows.z)
-        return {"threshold_": vote_threshold(s, rows.mu, rows.units, self.confidence_level)}
+        threshold = vote_threshold(s, rows.mu, rows.units, self.confidence_level)
+        if s.max() <= threshold < np.inf:
+            warnings.warn(
+                "Sets hold all classes: smaller ones cover too few labels, and the outputs do not "
+                "tell which classes come next, as one-hot outputs do not. Give probabilities.",
+                stacklevel=4,
+            )
+        return {"threshold_": threshold}

@@ -200,7 +200,7 @@ def epistemic_calibration_error(
     n_bins : int or array-like of shape (n_edges,), default=20
         Number of bins, or their edges.
     strategy : {"uniform", "quantile"}, default="quantile"
-        Bins of equal width on [0, 1], or with equal numbers of samples.
+        Bins of equal width on [0, 1], or with equal numbers of samples, whatever their weights.
     bias_correction : {"residual", None}, default=None
         "residual": the corrected mean square.
 
@@ -301,7 +301,7 @@ def null_epistemic_error(
     n_bins : int or array-like of shape (n_edges,), default=20
         Number of bins, or their edges.
     strategy : {"uniform", "quantile"}, default="quantile"
-        Bins of equal width on [0, 1], or with equal numbers of samples.
+        Bins of equal width on [0, 1], or with equal numbers of samples, whatever their weights.
     n_draws : int, default=1000
         How often gains are drawn for all samples.
     quantiles : array-like, default=(0.05, 0.5, 0.95)

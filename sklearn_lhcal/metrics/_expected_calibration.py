@@ -139,8 +139,8 @@ def expected_calibration_error(
     n_bins : int or array-like of edges, default=15
         Number of bins, or their edges.
     strategy : {"uniform", "quantile"}, default="uniform"
-        Bins of equal width on [0, 1], or of equal mass: ``np.quantile``, where equal edges are
-        merged.
+        Bins of equal width on [0, 1], or with equal numbers of samples, whatever their weights:
+        ``np.quantile``, where equal edges are merged.
     bias_correction : {"residual", "label", None}, default=None
         None: the plug-in, as published. It is above 0 for a calibrated predictor too, the more so
         the fewer samples a bin has. "residual", for p = 2 only: without that bias. The square has

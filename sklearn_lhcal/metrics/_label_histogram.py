@@ -209,7 +209,9 @@ def irreducible_loss(
     """The part of the expected squared loss that no prediction can avoid, between 0 and 1.
 
     ``IL_i = Σ_k μ̂(1−μ̂)·n_i/(n_i−1)`` is unbiased for ``E[1 − ΣQ²]`` on samples with two raters or
-    more. It is also the probability that two raters of the sample disagree.
+    more. It is also the probability that two raters of the sample disagree. Where hard samples have
+    more raters, samples with one are easier than those that count, and the mean is too large for
+    all; the `notes` of a `confidence_interval` say how many count.
 
     Parameters
     ----------

@@ -87,7 +87,9 @@ def confidence_interval(
     -------
     ConfidenceInterval
         ``(estimate, low, high, standard_error)`` in the unit of the metric. Its `components`, `df`
-        and `n_raters` say what it is made of.
+        and `n_raters` say what it is made of; `notes`, which are printed, say of how many samples
+        and which it is, where some have too few labels, and where no difference between raters was
+        found.
 
     Raises
     ------
@@ -324,7 +326,9 @@ def interval_at(
         ends = np.array([found.estimate, low, high])
     if statistic.signed_root:
         ends = signed_root(ends)
-    return _interval(ends, spread, design.panel, students=not alone)
+    made = _interval(ends, spread, design.panel, students=not alone)
+    made.rests_on = statistic.rests_on
+    return made
 
 
 def interval_from(

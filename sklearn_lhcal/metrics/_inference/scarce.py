@@ -11,6 +11,7 @@ lie is seen from X_ik, the term of sample i if all its raters say k.
 
 import warnings
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from scipy.optimize import brentq
@@ -54,9 +55,7 @@ def scarce_ends(
     metric = statistic.metric
     if metric is None or not isinstance(statistic.data, Rows):
         return None
-    limits = metric.tags.limits
-    if callable(limits):
-        limits = limits(statistic.data)
+    limits = limits_of(metric, statistic.data)
     name = metric.name
     if limits is not None and isinstance(statistic, MeanStatistic):
         W, S = of_units(statistic.of_row, statistic.data)
@@ -76,6 +75,12 @@ def scarce_ends(
     return _shifted(metric, statistic.data, level, few)
 
 
+def limits_of(metric: Any, rows: Rows) -> tuple[float, float] | None:
+    """Between which the terms of a mean lie, where that is known beforehand."""
+    limits = metric.tags.limits
+    return limits(rows) if callable(limits) else limits
+
+
 def difference_ends(
     one: Statistic, other: Statistic, raters: bool, level: float
 ) -> ScarceEnds | None:
@@ -84,7 +89,7 @@ def difference_ends(
         return None
     if one.metric is not None and one.metric.tags.of_labels:
         return None
-    (first, p), (second, q) = (possible_terms(_values_of(x), x.data) for x in (one, other))
+    (first, p), (second, q) = (possible_terms(values_of(x), x.data) for x in (one, other))
     apart = first - second
     # decisions may be alike where predictions are not
     hard = np.isin(p, (0, 1)).all() or (one.metric is not None and one.metric.tags.of_decisions)
@@ -102,7 +107,7 @@ def difference_ends(
     return *ends, not raters
 
 
-def _values_of(mean: MeanStatistic) -> Callable:
+def values_of(mean: MeanStatistic) -> Callable:
     """The values of samples, which their terms are without weights."""
 
     def values(rows: Rows, at: Indices) -> Floats:
