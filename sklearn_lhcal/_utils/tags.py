@@ -36,6 +36,12 @@ class Tags:
     limits : tuple of two floats, callable or None
         Between which the terms of a mean lie, or ``limits(rows)`` that looks at no label; None: not
         known beforehand.
+    elsewhere : callable or None
+        ``elsewhere(rows, **options)`` gives ``values(rows, at)``, terms that further samples may
+        have where those of a mean say too little; None: the terms themselves.
+    bounds : tuple of two floats or None
+        Between which the truth lies, though an unbiased estimate need not; None: unknown. A
+        pair of `limits` is narrower.
     ordered : bool
         Whether the classes must have an order.
     biased : bool
@@ -57,6 +63,8 @@ class Tags:
     of_labels: bool = False
     of_decisions: bool = False
     limits: tuple[float, float] | Callable | None = None
+    elsewhere: Callable | None = None
+    bounds: tuple[float, float] | None = None
     ordered: bool = False
     biased: bool = False
     signed_root: bool = False
@@ -88,6 +96,25 @@ class MeanOfTerms(Tags):
         """The ratio of the sums over these samples."""
         numerator, denominator = self.terms(rows, **options)
         return float(numerator.sum() / denominator.sum())
+
+
+@dataclass(frozen=True, kw_only=True)
+class OfSums(Tags):
+    """A function of sums over samples.
+
+    ``terms(rows, **options)`` are what is summed, (n, m), an array or sparse.
+    ``of_sums(sums, labels, **options)`` is the value of sums (..., m), NaN where it is undefined.
+    ``of_unit(mu, n, rows, **options)`` are the terms of further samples, of weight 1, with n labels
+    in shares mu (e, K).
+    """
+
+    terms: Callable
+    of_sums: Callable
+    of_unit: Callable
+
+    def value(self, rows: Any, **options: Any) -> float:
+        """The function of the sums over these samples."""
+        return float(self.of_sums(self.terms(rows, **options).sum(axis=0), rows.labels, **options))
 
 
 @dataclass(frozen=True, kw_only=True)

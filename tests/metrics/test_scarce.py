@@ -176,9 +176,6 @@ def test_random_raters_make_no_interval_narrower(metric):
     y = Annotations.from_matrix(said, classes=[0, 1])
     z = np.tile([0.99, 0.01], (80, 1))
     found = confidence_interval(metric, y, z, random_state=0)
-    reach = stats.t.ppf(0.975, found.df) * found.standard_error
-    assert found.low <= found.estimate - reach * (1 - 1e-9)
-    assert found.estimate + reach * (1 - 1e-9) <= found.high
     fixed = confidence_interval(metric, y, z, raters="fixed", random_state=0)
     assert fixed.high - fixed.low <= (found.high - found.low) * (1 + 1e-9)
 

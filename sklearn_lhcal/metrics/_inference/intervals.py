@@ -19,13 +19,13 @@ from ..._utils.arrays import Floats, row_units
 from ..._utils.checks import as_floats, check_finite, checked
 from ..._utils.costs import check_cost_matrix
 from ..._utils.results import ConfidenceInterval, VarianceComponents
-from ..._utils.tags import tags_of, unwrapped
+from ..._utils.tags import Tags, tags_of, unwrapped
 from ..._utils.types import ArrayLike, Groups, LabelsLike, MetricFunction, Raters, Seed, Weights
 from .._decision import cost_terms, read_decisions
 from .._evaluate import signed_root
 from .replicates import Statistic, statistic_of
 from .scarce import ScarceEnds, difference_ends, scarce_ends
-from .two_way import Design, Panel, Replicates, Spread, spread_of
+from .two_way import Design, Panel, Replicates, Spread, over_raters, spread_of
 
 _ANGLES = 20_001  # of points on an ellipse
 
@@ -292,7 +292,7 @@ def interval_between(
     """The interval of the difference of two statistics of the same samples."""
     scarce = difference_ends(one, other, design.panel is not None, confidence_level)
     result = one.replicates(design).minus(other.replicates(design))
-    return interval_at(one, result, design, confidence_level, scarce)
+    return interval_at(one, result, design, confidence_level, scarce, bounded=False)
 
 
 def interval_at(
@@ -301,19 +301,28 @@ def interval_at(
     design: Design,
     confidence_level: float,
     scarce: ScarceEnds | None,
+    bounded: bool = True,
 ) -> ConfidenceInterval:
-    """The same of values that are known, with the ends where few samples differ."""
+    """The same of values that are known, with the ends where few samples differ.
+
+    Ends beyond the range of the truth are cut, where `bounded`, but not beyond the estimate.
+    """
+    T = found.estimate
     spread = spread_of(found, design, second_order=statistic.second_order)
-    ends = _ends(found.estimate, spread, confidence_level)
-    alone = False
-    if scarce is not None:
-        low, high, alone = scarce
-        if not alone:
-            low, high = np.fmin(low, ends[1]), np.fmax(high, ends[2])
-        ends = np.array([found.estimate, low, high])
+    ends = _ends(T, spread, confidence_level)
+    alone = scarce is not None and scarce[2]
+    if scarce is not None and alone:
+        ends[1:] = over_raters(T, scarce[:2], spread, confidence_level)
+    elif scarce is not None:
+        ends[1:] = np.fmin(scarce[0], ends[1]), np.fmax(scarce[1], ends[2])
     if statistic.signed_root:
         ends = signed_root(ends)
-    return _interval(ends, spread, design.panel, students=not alone)
+    tags = Tags() if statistic.metric is None else statistic.metric.tags
+    bounds = tags.limits if isinstance(tags.limits, tuple) else tags.bounds
+    if bounded and bounds is not None:
+        low, high = np.clip(ends[1:], *bounds)
+        ends[1:] = np.fmin(low, T), np.fmax(high, T)
+    return _interval(ends, spread, design.panel, students=not alone or design.panel is not None)
 
 
 def interval_from(

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.stats import t as student
 
 from ..._rows import Annotations
 from ..._utils.arrays import Floats, Indices, row_units
@@ -335,6 +336,18 @@ def over_panels(V_row: Any, df_row: Any, panels: Sequence[tuple[Any, Any, Any]])
     # V_rat − V_cell may be a small difference of large numbers
     df = np.maximum(df, np.minimum(df_row, _LEAST_DF))
     return Spread(V, df, VarianceComponents(V_row, V_rat, V_cell))
+
+
+def over_raters(T: Any, ends: Any, spread: Spread, confidence_level: float) -> Floats:
+    """Ends over samples (..., 2), moved away from T by what raters add to the variance.
+
+    ``T ± sqrt((end − T)² + t² (V − V_row))``.
+    """
+    V, df, (V_row, *_) = spread
+    added = student.ppf((1 + confidence_level) / 2, df) ** 2 * np.maximum(V - V_row, 0.0)
+    away = np.subtract(ends, np.expand_dims(T, -1))
+    reach = np.hypot(away, np.sqrt(np.expand_dims(added, -1)))
+    return np.where(reach > abs(away), np.expand_dims(T, -1) + [-1, 1] * reach, ends)
 
 
 def row_variance(found: Replicates, sizes: NDArray) -> Any:
