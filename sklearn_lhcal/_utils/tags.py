@@ -41,9 +41,11 @@ class Tags:
         have where those of a mean say too little; None: the terms themselves.
     bounds : tuple of two floats or None
         Between which the truth lies, though an unbiased estimate need not; None: unknown. A
-        pair of `limits` is narrower.
+        pair of `limits` is narrower. A mean with bounds has an interval for few terms.
     ordered : bool
         Whether the classes must have an order.
+    ruled_by_raters : bool
+        Whether one of few raters may rule it where a class is rare.
     biased : bool
         Whether the mean of the estimate is above what it estimates.
     signed_root : bool
@@ -66,6 +68,7 @@ class Tags:
     elsewhere: Callable | None = None
     bounds: tuple[float, float] | None = None
     ordered: bool = False
+    ruled_by_raters: bool = False
     biased: bool = False
     signed_root: bool = False
     read: Callable | None = None

@@ -57,6 +57,7 @@ def _irreducible_tags(*, bias_correction: Correction, distance: Distance) -> Mea
     least = least_raters(bias_correction)
     return mean_loss(
         greater_is_better=None,
+        ruled_by_raters=True,
         least_raters=least,
         terms=mean_at(_irreducible_rows if least > 1 else _spread_rows),
         of_labels=True,

@@ -41,7 +41,7 @@ def _vote_accuracy_rows(mu, n, z):
     return (best & voted).sum(axis=1) / (best.sum(axis=1) * voted.sum(axis=1))
 
 
-@metric(mean_loss(terms=_label_terms))
+@metric(mean_loss(terms=_label_terms, ruled_by_raters=True))
 def label_log_loss(
     y: LabelsLike, prediction: PredictionLike, *, sample_weight: Weights = None
 ) -> float:

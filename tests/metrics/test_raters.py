@@ -372,7 +372,7 @@ def test_counts_know_no_raters():
 
 
 def test_paired_differences_of_means_agree_with_evaluation():
-    y, z = study(n=40, read=0.7, least=3)
+    y, z = study(n=24, read=0.7, least=3)
     other = z[:, [1, 0, 2]]
     how = {"n_blocks": len(y.rater), "random_state": 0}
     for metric in (expected_squared_loss, epistemic_loss):

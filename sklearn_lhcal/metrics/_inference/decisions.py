@@ -139,7 +139,7 @@ def decision_curve(
     and what both share cancels. An interval holds at each threshold, not at all of them at once:
     read it off at a threshold that was chosen beforehand.
 
-    Where fewer than ten samples or groups are apart from the others, intervals are those of
+    Where fewer than 20 samples or groups are apart from the others, intervals are those of
     `paired_difference` for few samples. Where no sample calls for acting, the net benefit is 0; the
     interval is of as many samples that would as may be by chance, whatever their labels.
 
@@ -158,17 +158,15 @@ def decision_curve(
     alone: list = []
     paired: list = []
     for name, own in rows.items():
-        how: dict = {"k": [column[name]], "t": t}
+        values = partial(benefits, k=[column[name]], t=t)
         # what a sample may do that acts otherwise than the reference
         moves = [-1] if reference is None else [1, -1]
         compared = acts[name] - (1 if reference is None else acts[reference])
         if reference is not None and models[reference] is models[name]:
             moves = []
         for found, a, others in ((alone, acts[name], [1]), (paired, compared, moves)):
-            of_rows, *elsewhere = [
-                partial(benefits, acts=b, **how)
-                for b in (a, *(np.where(a.any(axis=0), a, move) for move in others))
-            ]
+            elsewhere = [partial(values, acts=np.where(a.any(axis=0), a, move)) for move in others]
+            of_rows = partial(values, acts=a)
             found.append(
                 intervals_of_means(of_rows, own, raters, confidence_level, elsewhere=elsewhere)
             )

@@ -153,7 +153,7 @@ def referral_curve(
     say who spoke: their interval is for these raters and new samples.
 
     A gain that is no share has the ends that `paired_difference` has for few samples where most of
-    those referred are alike, as with a rare class: fewer than ten of them, and than a quarter, lie
+    those referred are alike, as with a rare class: fewer than 20 of them, and than a quarter, lie
     apart.
 
     Examples

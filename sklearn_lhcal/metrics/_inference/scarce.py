@@ -42,10 +42,6 @@ _TERMS = 2 * 10**6
 _REPLAYED = 2000
 # sums of a coefficient
 _MOST_SUMS = 10_000
-# of a unit that may be, whose number of raters may be infinite
-_MANY_RATERS = 2**20
-# classes at either end of their order
-_CLASSES = 5
 # of log r
 _FARTHEST = 40.0
 _UNKNOWN = np.full(2, np.nan)
@@ -79,8 +75,10 @@ def scarce_ends(
         values = _values_of(statistic)
         if metric.tags.elsewhere is not None:
             values = metric.tags.elsewhere(rows, **metric.options)
-        elif (shifted := _shifted(metric, rows, level, few)) is not None:
-            return shifted
+        else:
+            shifted = _shifted(metric, rows, level, few)
+            if shifted is not None or metric.tags.bounds is None:
+                return shifted
         possible = possible_terms(values, rows, statistic.least_raters)
         ends = ends_of_few(statistic.of_row, *possible, rows, level)
     return None if np.isnan(ends).any() else (*ends, True)
@@ -124,10 +122,11 @@ def difference_ends(
         reach = max(first.max(), second.max()) - min(first.min(), second.min())
         apart[0], apart[1:] = -reach, reach
     W, S = one.of_row
-    ends = ends_of_few(np.array([W, S - other.of_row[1]]), apart, p + q, one.data, level)
+    how = np.array([W, S - other.of_row[1]]), apart, p + q, one.data, level
+    ends = ends_of_few(*how)
     if np.isnan(ends).any():
         return None
-    if raters:
+    if raters and not np.isnan(ends_of_few(*how, FEW)).any():
         _warn(f"Few samples differ in their terms: {_TOO_SMALL} for new raters.")
     return *ends, True
 
@@ -182,7 +181,8 @@ def ends_of_few(
     """The endpoint interval of a mean of terms that few units have other than the median.
 
     `of_row` (2, n) are weights and weighted terms; `possible` and p are those of `possible_terms`.
-    NaN where `few` units are apart or more, FEW_TERMS at most, or none may be.
+    NaN where `few` units are apart or more, or half of them from FEW on, or FEW_TERMS, or none may
+    be.
     """
     W, S = of_units(of_row, rows)
     each = S / W
@@ -193,7 +193,7 @@ def ends_of_few(
     if reach <= EPS:
         return _UNKNOWN
     apart = np.abs(each - middle) / reach
-    few = min(few, FEW_TERMS)
+    few = min(few, np.clip(len(W) / 2, FEW, FEW_TERMS))
     if (apart > _DIFFERS).sum() >= few or worth(W) * np.average(apart, weights=W) >= few:
         return _UNKNOWN
     return endpoints(S, W, (middle - down, middle + up), level)
@@ -233,10 +233,9 @@ def _alike(keys: Floats) -> tuple[Indices, Indices, Indices]:
     keys = np.round(keys / np.maximum(np.abs(keys).max(axis=1, keepdims=True), EPS), 12)
     order = np.lexsort(keys[::-1])
     start = np.flatnonzero(np.append(True, (np.diff(keys[:, order]) != 0).any(axis=0)))
-    many = len(start)
-    ends = np.arange(min(many, _SINGLE)), np.arange(max(many - _SINGLE, 0), many)
-    middle = np.linspace(0, many - 1, _SINGLE).astype(int)
-    start = start[np.unique(np.concatenate([*ends, middle]))]
+    at = np.arange(len(start))
+    ends = np.minimum(at, at[::-1]) < _SINGLE
+    start = start[ends | (at % (1 + len(at) // _SINGLE) == 0)]
     return order, start, np.diff(start, append=len(order))
 
 
@@ -256,7 +255,8 @@ def ends_of_sums(metric: Metric, rows: Rows, level: float) -> Floats:
     A = sparse.csr_array((np.ones(len(rows)), (unit, np.arange(len(rows))))) @ A
     total = A.sum(axis=0)
     w = rows.weight[several].sum() / len(np.unique(unit[several]))
-    n = min(np.rint(rows.n[several].mean()), _MANY_RATERS)
+    # of known probabilities infinitely many
+    n = min(np.rint(rows.n[several].mean()), 2**20)
 
     # 0/0: all agree
     def f(sums: Floats) -> Floats:
@@ -265,10 +265,10 @@ def ends_of_sums(metric: Metric, rows: Rows, level: float) -> Floats:
     def possible(mu: Floats) -> Floats:
         return w * sparse.csr_array(tags.of_unit(mu, n, rows, **options)).toarray()
 
-    # of many classes those that change most
+    # of more than ten classes those that change most
     pure = np.eye(len(own))[own]
     at = np.argsort(f(total + possible(pure)), kind="stable")
-    pure = pure[np.unique(np.concatenate([at[:_CLASSES], at[-_CLASSES:]]))]
+    pure = pure[np.unique(np.concatenate([at[:5], at[-5:]]))]
     mixed = [pure + m / n * (one - pure) for m in (1, n // 2) for one in pure]
     units = possible(np.unique(np.concatenate(mixed), axis=0))
     middle = A.shape[0] * units.mean(axis=0)
