@@ -288,7 +288,7 @@ def gain_of_a_fifth(counts, z):
 @pytest.mark.filterwarnings(FEW)
 @pytest.mark.parametrize("metric", [epistemic_loss, label_log_loss, ranked_probability_score])
 def test_means_without_limits_reach_to_what_few_terms_may_be(metric):
-    """Nobody of 60 says what is predicted with .03; 12 of 400 do."""
+    """16 of 240 samples have one label that is predicted with .03."""
     rng = np.random.default_rng(0)
     z = np.tile([0.97, 0.03], (60, 1))
     y = np.tile([3, 0], (60, 1))
@@ -299,7 +299,6 @@ def test_means_without_limits_reach_to_what_few_terms_may_be(metric):
         plain(metric), np.vstack([y] * 4), np.vstack([other] * 4), random_state=0
     )
     assert found.high > students.high
-    assert 0 <= max(found.low, 0) <= found.high
     assert found.low <= found.estimate
 
 
@@ -334,6 +333,7 @@ def test_net_benefit_alone_is_the_point_of_its_curve(threshold, grouped):
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings(FEW)
 def test_losses_are_covered_where_a_class_is_rare():
     """3 % of the labels, a model that is too sure: Student's covers EL in .83 of such draws."""
     node, weight = np.polynomial.hermite_e.hermegauss(101)
