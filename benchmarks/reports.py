@@ -2,7 +2,7 @@
 
     python benchmarks/reports.py [--seeds N] [--first SEED] [--studies ...] [--pages DIR]
 
-Three studies, three models each. Classes are three. A case has log-odds x ~ N(0, 1.5²), one for
+Five studies, three models each. Classes are three. A case has log-odds x ~ N(0, 1.5²), one for
 each class, which the cases of a patient share by half of their variance. A rater says class k with
 probability softmax(x + e_r), her effects e_r ~ N(0, 0.4²) for each class. m(x) is the mean of that
 probability over all raters.
@@ -11,6 +11,9 @@ probability over all raters.
 - "guess": 420 cases of 210 patients, each labelled by the same six raters, the last of whom draws
   each label from the class frequencies. m(x) has a sixth of these frequencies.
 - "single": 1,000 cases with one label each, of a rater of its own; raters have no names.
+- "judge": 300 cases, each labelled by the same six raters. The model names classes: the likeliest
+  by m(x), "better"; one drawn from m(x), "as good"; and one drawn from m(x)^0.3, "worse".
+- "grades": the same, and the classes are grades.
 
 The model's probabilities are proportional to m(x)^b: b = 2 "overconfident", 1 "calibrated", 0.5
 "underconfident". The truth g is the mean of the largest probability minus the probability that a
@@ -28,6 +31,11 @@ A first rule called a model overconfident where the interval lay above 0. On see
 wrong in 2 of 20 calibrated models of "single", and in 1 of "guess". The present rule, an interval
 above 0.02, was chosen then, and runs on seeds from 100.
 
+Of "judge" and "grades" the truth is the excess error Δ over new cases, of these raters, and of new
+ones for "any rater". Wrong: "better" where Δ >= 0, "as good" where Δ >= 0.05, the margin, and
+"worse" where Δ <= 0. In as many reports again rater R1 writes one class in capitals: no verdict may
+be given then.
+
 Printed for each study and model: mean g, |g| over the standard error, how often each state was
 said, how often wrong; the same for any rater; wrong advice; how often 95% intervals hold the truth
 of g, of g for any rater, of accuracy and of the excess error (a rater disagrees with the model
@@ -43,6 +51,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from matplotlib.figure import Figure
 from scipy.special import softmax
 
 from sklearn_lhcal.label_histogram import Annotations
@@ -51,8 +60,14 @@ from sklearn_lhcal.report import report
 CLASSES = ["benign", "malignant", "unsure"]
 STUDIES = {"small": (60, 3), "guess": (420, 6), "single": (1000, 1)}
 POWERS = {"overconfident": 2.0, "calibrated": 1.0, "underconfident": 0.5}
+JUDGED = {"judge": None, "grades": "linear"}
+# Of m(x), from which the model draws a class; infinite: the likeliest.
+JUDGES = {"better": np.inf, "as good": 1.0, "worse": 0.3}
+MARGIN = 0.05
 SPREAD, EFFECT, TOLERANCE = 1.5, 0.4, 0.02
 N_TRUTH = 200_000
+# Where many raters are new, too.
+N_NEW = 20_000
 # Over these effects m(x) is a mean.
 EFFECTS = EFFECT * np.random.default_rng(1).standard_normal((64, 3))
 
@@ -130,6 +145,81 @@ def draw(name, b, rng):
     return y, z, patients, effects
 
 
+def named_by(m, b, rng):
+    """The class that a model names, shape (n,)."""
+    if np.isinf(b):
+        return m.argmax(axis=1)
+    z = m**b / (m**b).sum(axis=1, keepdims=True)
+    return (z.cumsum(axis=1) < rng.random((len(m), 1))).sum(axis=1)
+
+
+def excess(effects, first):
+    """Δ over new cases, of raters with these effects."""
+    x = new_cases(False)[0][:N_NEW]
+    q = of_raters(x, effects, False)
+    R = len(q)
+    total = q.sum(axis=0)
+    agree = ((total**2).sum(axis=1) - (q**2).sum(axis=(0, 2))) / (R * (R - 1))
+    return agree.mean() - q[:, np.arange(N_NEW), first].mean()
+
+
+def contradicts(state, difference):
+    """Whether a verdict is wrong of a model with this excess error."""
+    false = {"better": difference >= 0, "as_good": difference >= MARGIN, "worse": difference <= 0}
+    return bool(false.get(state, False))
+
+
+def judged(name, label, seed):
+    """What the page of one seed says of a model that names classes, and what is true."""
+    rng = np.random.default_rng([seed, 3 + list(JUDGED).index(name), list(JUDGES).index(label)])
+    x = log_odds(300, rng)
+    effects = EFFECT * rng.standard_normal((6, 3))
+    q = of_raters(x, effects, False)
+    said = (q.cumsum(axis=2) < rng.random((*q.shape[:2], 1))).sum(axis=2).T
+    m = mean_probability(x, False)
+    z = pd.DataFrame(np.eye(3)[named_by(m, JUDGES[label], rng)], columns=CLASSES)
+    raters = [f"R{r + 1}" for r in range(6)]
+    words = np.array(CLASSES, dtype=object)[said]
+    y = Annotations.from_matrix(words, raters=raters, classes=CLASSES)
+    made = report(y, z, distance=JUDGED[name], random_state=seed)
+    verdicts = {verdict["about"]: verdict["state"] for verdict in made.data["verdict"]}
+    first = named_by(new_cases(False)[1][:N_NEW], JUDGES[label], rng)
+    these = excess(effects, first)
+    new = excess(EFFECT * rng.standard_normal((100, 3)), first)
+    words[words[:, 0] == CLASSES[1], 0] = CLASSES[1].upper()
+    try:
+        spelt = Annotations.from_matrix(words, raters=raters)
+        verdict = report(spelt, z, distance=JUDGED[name], random_state=seed).data["verdict"]
+        withheld = [one["state"] for one in verdict] == ["withheld"]
+    except ValueError:
+        withheld = True
+    estimate, held = holds(made.data, "excess_error", "uncalibrated", these)
+    return {
+        "g": these,
+        "error": estimate - these,
+        "state": verdicts.get("these_raters"),
+        "any": verdicts.get("any_rater"),
+        "wrong": contradicts(verdicts.get("these_raters"), these),
+        "any wrong": contradicts(verdicts.get("any_rater"), new),
+        "g held": held,
+        "any held": holds(made.data, "excess_error", "new_raters", new)[1],
+        "withheld": withheld,
+    }
+
+
+def print_judged(name, label, seeds):
+    rows = [judged(name, label, seed) for seed in seeds]
+    of = {key: [row[key] for row in rows] for key in rows[0]}
+    difference = np.mean(of["g"])
+    error = np.std(of["error"], ddof=1)
+    print(
+        f"{name}  {label}  {difference:.3f}  {abs(difference) / error:.1f}  {states(of['state'])}  "
+        f"{sum(of['wrong'])}  {states(of['any'])}  {sum(of['any wrong'])}  "
+        f"{share(of['g held'])}  {share(of['any held'])}  {share(of['withheld'])}",
+        flush=True,
+    )
+
+
 def right(g):
     if abs(g) <= TOLERANCE:
         return "calibrated"
@@ -196,14 +286,23 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--seeds", type=int, default=20)
     parser.add_argument("--first", type=int, default=100)
-    parser.add_argument("--studies", nargs="+", choices=STUDIES, default=list(STUDIES))
+    parser.add_argument("--studies", nargs="+", choices=[*STUDIES, *JUDGED], default=list(STUDIES))
     parser.add_argument("--pages")
     options = parser.parse_args()
     seeds = range(options.first, options.first + options.seeds)
     warnings.simplefilter("ignore")
+    if options.pages is None:
+        # to draw takes longer than to compute
+        Figure.savefig = lambda self, file, **_: file.write(b"<svg/>")
+    for name in [name for name in JUDGED if name in options.studies]:
+        print(
+            "study  model  Δ  |Δ|/SE  said  wrong  any rater: said  wrong  held: Δ  any  withheld"
+        )
+        for label in JUDGES:
+            print_judged(name, label, seeds)
     print("study  model  g  |g|/SE  said  wrong  any rater: said  wrong  advice  wrong  ", end="")
     print("held: g  any  accuracy  excess  guesser, others stand out")
-    for name in options.studies:
+    for name in [name for name in STUDIES if name in options.studies]:
         for label in POWERS:
             rows = [one(name, label, seed, options.pages) for seed in seeds]
             of = {key: [row[key] for row in rows] for key in rows[0]}

@@ -58,6 +58,13 @@ def heavy(n: int, R: int, rng, m: int = 2):
     return keys.argsort(axis=1).argsort(axis=1) >= R - m
 
 
+def star(n: int, R: int, rng):
+    """The first reader reads each sample, the others in turn."""
+    read = np.arange(n)[:, None] % (R - 1) == np.arange(R) - 1
+    read[:, 0] = True
+    return read
+
+
 def split_plot(n: int, R: int, rng, m: int = 4):
     """Teams of m readers, each with samples of its own."""
     team = np.arange(n) % (R // m)
@@ -103,4 +110,7 @@ DESIGNS = [
     (two, 200, 5, 0.3),
     (crowd, 200, 600, 0.3),
     (heavy, 200, 5, 0.8),
+    (heavy, 200, 8, 0.3),
+    (star, 200, 6, 0.3),
+    (star, 200, 6, 0.8),
 ]

@@ -5,12 +5,14 @@ new raters, the subgroup of each sample, and what the audit is told beside these
 
 Six subgroups hold 5, 10, 15, 20, 20 and 30 % of the samples. z ~ Dirichlet(1, 1, 1), and Q = z or
 Q ~ Dirichlet((1 − ρ)/ρ · z). Where a subgroup is wrong, it is the third (15 %): the log-odds of its
-first class are higher by 1 than z says.
+first class are higher by 1 than z says; or z is Q² (too extreme), or √Q (not extreme enough), over
+its sum.
 
 `subgroup_audit` is at level .05 with 300 draws each; subgroups with five samples or patients count.
 The table shows how often the test rejects; how often the simultaneous 95 % limits hold the truth in
-all subgroups and classes together, and each; and how often the worst subgroup is the third. The
-truth is the mean of z − Q: 0, or that of 200,000 samples (40,000 with shared readers).
+all subgroups and classes together, and each; how often those of slopes hold all true slopes; and
+how often the worst subgroup is the third. The truth is the mean of z − Q: 0, or that of 200,000
+samples (40,000 with shared readers); and the slope β of largest ``Σ Q log softmax(β log z)``.
 """
 
 import csv
@@ -20,6 +22,7 @@ from typing import NamedTuple
 
 import numpy as np
 from lib.reader_studies import COMMON, K, crossed, softmax
+from scipy.optimize import brentq
 from scipy.stats import norm
 
 from sklearn_lhcal.label_histogram import Annotations
@@ -52,7 +55,12 @@ def _around(z, rho, rng):
     return np.where(rho > 0, np.where(lost, one, Q), z)
 
 
-def plain(rng, n, *, raters=1, rho=0.0, rare=False, shift=0.0, apart=None):
+def _powered(z, b, here):
+    """z**b over its sum in some samples."""
+    return np.where(here[:, None], softmax(b * np.log(z)), z)
+
+
+def plain(rng, n, *, raters=1, rho=0.0, rare=False, shift=0.0, apart=None, power=1.0):
     """Independent samples; `apart` is the ρ of the third subgroup."""
     z = rng.dirichlet(np.ones(3), n)
     if rare:
@@ -65,22 +73,29 @@ def plain(rng, n, *, raters=1, rho=0.0, rare=False, shift=0.0, apart=None):
     if apart is not None:
         rho = np.where(here, apart, rho)
     Q = _around(mean, rho, rng)
-    return Draw(rng.multinomial(raters, Q), z, mean, subgroup, {})
+    return Draw(rng.multinomial(raters, Q), _powered(z, power, here), mean, subgroup, {})
 
 
-def patients(rng, n, *, images=4, shift=0.0):
-    """Images of one patient, of one subgroup: their labels come from correlated normals (½)."""
+def patients(rng, n, *, images=4, shift=0.0, power=1.0, whole=0.0):
+    """Images of one patient, of one subgroup: their labels come from correlated normals (½).
+
+    Or those of a share of patients from one number, and those of others are independent.
+    """
     z = rng.dirichlet(np.ones(3), n)
     m = n // images
     patient = np.arange(n) // images
     subgroup = _subgroups(m, rng)[patient]
     Q = softmax(np.log(z) + shift * (subgroup == WRONG)[:, None] * np.eye(3)[0])
     u = norm.cdf(np.sqrt(0.5) * (rng.normal(size=m)[patient] + rng.normal(size=n)))
+    if whole:
+        same = rng.random(m) < whole
+        u = np.where(same[patient], rng.random(m)[patient], rng.random(n))
     label = (Q.cumsum(axis=1) < u[:, None]).sum(axis=1).clip(max=2)
+    z = _powered(z, power, subgroup == WRONG)
     return Draw(np.eye(3, dtype=int)[label], z, Q, subgroup, {"groups": patient})
 
 
-def shared(rng, n, *, R=5, s=0.5, shift=0.0):
+def shared(rng, n, *, R=5, s=0.5, shift=0.0, power=1.0):
     """Each of R readers reads each sample; z is the mean over readers with tilts N(0, s²)."""
     u = COMMON + rng.normal(size=(n, K))
     subgroup = _subgroups(n, rng)
@@ -93,6 +108,7 @@ def shared(rng, n, *, R=5, s=0.5, shift=0.0):
     label = (p.cumsum(axis=1) < rng.random((len(row), 1))).sum(axis=1).clip(max=K - 1)
     how = {"raters": np.arange(R), "classes": np.arange(K)}
     y = Annotations(np.arange(0, len(row) + 1, R), rater, label, **how)
+    z = _powered(z, power, subgroup == WRONG)
     return Draw(y, z, Q, subgroup, {})
 
 
@@ -109,32 +125,53 @@ DESIGNS = {
     "one wrong, four raters": (plain, 400, {"raters": 4, "rho": 0.2, "shift": 1.0}),
     "one wrong, patients": (patients, 400, {"shift": 1.0}),
     "one wrong, shared readers": (shared, 400, {"shift": 1.0}),
+    "patients whose labels are the same": (patients, 800, {"whole": 0.6}),
+    "one overconfident, one rater": (plain, 400, {"power": 2.0}),
+    "one overconfident, four raters": (plain, 400, {"raters": 4, "rho": 0.2, "power": 2.0}),
+    "one underconfident, four raters": (plain, 400, {"raters": 4, "rho": 0.2, "power": 0.5}),
+    "one overconfident, patients": (patients, 400, {"power": 2.0}),
+    "one overconfident, same labels": (patients, 800, {"whole": 0.6, "power": 2.0}),
+    "one overconfident, shared readers": (shared, 400, {"power": 2.0}),
 }
 
 KEPT = Path(__file__).parents[1] / "results/coverage/subgroups.json"
 
 
+def _slope(z, Q) -> float:
+    """β of ``Σ log z (Q − softmax(β log z)) = 0``."""
+    u = np.log(z)
+    return brentq(lambda b: (u * (Q - softmax(b * u))).sum(), 0, 20)
+
+
 def subgroup_truth(name: str):
-    """Mean of z − Q of each subgroup and class, (6, K)."""
+    """Mean of z − Q of each subgroup and class, (6, K), and the slopes, (6, 1)."""
     design, _, options = DESIGNS[name]
     n = 40_000 if design is shared else 200_000
     d = design(np.random.default_rng(10**6), n, **options)
-    if not options.get("shift"):
-        return np.zeros((len(SHARES), d.z.shape[1]))
+    K = d.z.shape[1]
+    if not options.keys() & {"shift", "power"}:
+        return np.zeros((len(SHARES), K)), np.ones((len(SHARES), 1))
     here = d.subgroup == np.arange(len(SHARES))[:, None]
-    return here @ (d.z - d.Q) / here.sum(axis=1, keepdims=True)
+    means = here @ (d.z - d.Q) / here.sum(axis=1, keepdims=True)
+    return means, np.array([[_slope(d.z[mask], d.Q[mask])] for mask in here])
 
 
 def audited(name: str, truth, seed: int):
-    """What one draw adds: rejects, holds all truths, the share held, the third is the worst."""
+    """What one draw adds: the sums of the columns of the table."""
     design, n, options = DESIGNS[name]
     d = design(np.random.default_rng([seed, 1]), n, **options)
     how = {"min_rows": 5, "n_draws": 300, "random_state": seed} | d.how
     found = subgroup_audit(d.y, d.z, {"g": d.subgroup}, **how)
     wrong = found.worst[0] == f"g={WRONG}"
-    wanted = truth[[int(g.removeprefix("g=")) for g in found.subgroups]]
-    held = (found.columns["low"] <= wanted) & (wanted <= found.columns["high"])
-    return [1, found.p_value <= 0.05, held.all(), held.mean(), wrong]
+    at = [int(g.removeprefix("g=")) for g in found.subgroups]
+
+    def held(what, wanted):
+        low, high = (found.columns[what + end] for end in ("low", "high"))
+        return (low <= wanted[at]) & (wanted[at] <= high)
+
+    of_means, of_slopes = held("", truth[0]), held("slope_", truth[1])
+    rejects = found.p_value <= 0.05
+    return [1, rejects, of_means.all(), of_means.mean(), of_slopes.all(), wrong]
 
 
 def study(draws: int, only: list[str], kept: Path = KEPT) -> None:
@@ -144,13 +181,14 @@ def study(draws: int, only: list[str], kept: Path = KEPT) -> None:
     truths = {name: subgroup_truth(name) for name in names}
     for until in range(50, draws + 1, 50):
         for name in names:
-            so_far = done.get(name, [0] * 5)
+            so_far = done.get(name, [0] * 6)
             if so_far[0] >= until:
                 continue
             found = [audited(name, truths[name], seed) for seed in range(int(so_far[0]), until)]
             done[name] = (np.array(so_far) + np.sum(found, axis=0)).tolist()
             kept.write_text(json.dumps(done, indent=1))
-    table = [["design", "draws", "rejects", "all limits hold", "each holds", "third is worst"]]
+    shown = "rejects", "all limits hold", "each holds", "all slopes hold", "third is worst"
+    table = [["design", "draws", *shown]]
     for name in DESIGNS:
         if name in done:
             n, *sums = done[name]

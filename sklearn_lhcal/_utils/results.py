@@ -119,7 +119,10 @@ def _short(value: Any) -> str:
 
 
 class VarianceComponents(NamedTuple):
-    """What the variance of an estimate is made of: ``rows + max(raters − cells, 0)``.
+    """What the variance of an estimate is made of, by three jackknives.
+
+    It is ``rows + max(raters − cells, 0)``; of a mean over four random raters or more it is `rows`
+    and what a posterior of the raters' variance adds, as `confidence_interval` says.
 
     Attributes
     ----------
@@ -127,7 +130,7 @@ class VarianceComponents(NamedTuple):
         By the jackknife over samples, or groups of them.
     raters : float
         By the jackknife over raters, times the factor for their finite number; 0 where raters are
-        fixed or unknown.
+        fixed or unknown, NaN where the metric is undefined without one of them.
     cells : float
         By the jackknife over single labels, times the same factor: what both others count.
     """

@@ -27,7 +27,7 @@ Where = str | Sequence[str] | None
 _STEP = re.compile(r"\[([^\]]*)\]|\{(key)?\}")
 _CONDITION = re.compile(r"(.+?)(!=|=)(.*)", re.S)
 # "1 - mild", "1 (not at all)"
-_GRADE = re.compile(r"(-?\d+(?:[.,]\d+)?)(?: *[-–:=] +\S.*| *\(.*\))")
+_GRADE = re.compile(r"(-?\d+(?:[.,]\d+)?)(?: *[-–:=] +(\S.*)| *\((.*)\))")
 _DECIMAL_COMMA = re.compile(r"-?\d+(,\d+)?")
 _JOINED = " / "
 
@@ -51,6 +51,7 @@ def label_table(
     several: bool = False,
     none: Where = None,
     tidy: bool = False,
+    classes: Where = None,
     on_duplicate: Literal["raise", "first", "last"] = "raise",
     sheet: str | None = None,
     also: Where = None,
@@ -74,7 +75,7 @@ def label_table(
     weight : str, optional
         How many labels a row stands for.
     items, raters, labels, findings : str with one ``*``, or sequence of names, optional
-        A wide table: columns that are an item, a rater, a class or a finding each, by a pattern or
+        A wide table: columns that are an item, a rater, a class or a finding each, by patterns or
         by their names; what ``*`` stands for is the name. Their cells hold labels; those of classes
         hold how many labels, or ones and zeros.
     total : str, optional
@@ -88,7 +89,9 @@ def label_table(
         With `several`: labels that say that there is no finding.
     tidy : bool, default=False
         Whether labels and raters that differ only in case and blanks are one, the most frequent
-        spelling; and "1 - mild", "1 (mild)" and "1" are 1. Each merger is a warning.
+        spelling; and the labels "1 - mild", "1 (mild)" and "1" are 1. Each merger is a warning.
+    classes : str, or sequence of str, optional
+        With `tidy`: how labels shall be spelt. Of "1 - mild" it may hold the number or the word.
     on_duplicate : {"raise", "first", "last"}, default="raise"
         What counts where a rater labels an item twice, by `order`, else as in the file.
     sheet : str, optional
@@ -161,7 +164,7 @@ def label_table(
     table["label"] = _numbers(table["label"])
     for column in {"item", "rater", "finding"} & set(table):
         table[column] = _ids(table[column])
-    table = _tidied(table, tidy)
+    table = _tidied(table, tidy, _names(classes))
     if several:
         table = _findings_of(table, _names(none))
     n_blank = int(table["label"].isna().sum())
@@ -252,17 +255,16 @@ def _melted(frame, table, role: str, pattern: Where, used: set) -> Any:
     """One row for each column of the pattern, which names the role."""
     import pandas as pd
 
-    if isinstance(pattern, str) and "*" in pattern:
-        before, after = map(re.escape, pattern.split("*", 1))
-        found = {name: re.fullmatch(f"{before}(.*){after}", str(name)) for name in frame}
-        others = used | {"file", "sheet"}
-        names = {name: m[1] for name, m in found.items() if m is not None and name not in others}
-    else:
-        names = {name: name for name in _names(pattern)}
-        if not set(names) <= set(frame):
-            names = {}
-    if not names:
-        raise ValueError(f"No column is like {pattern!r}; the columns are {list(frame)[:20]}.")
+    names: dict[Any, Any] = {}
+    for one in _names(pattern):
+        before, star, after = map(re.escape, str(one).partition("*"))
+        wanted = f"{before}(.*){after}" if star else f"({before})"
+        found = {name: re.fullmatch(wanted, str(name)) for name in frame}
+        others = used | {"file", "sheet"} if star else set()
+        like = {n: m[1] if star else n for n, m in found.items() if m and n not in others}
+        if not like:
+            raise ValueError(f"No column is like {one!r}; the columns are {list(frame)[:20]}.")
+        names |= like
     cell = "weight" if role == "label" else "label"
     parts = [table.assign(**{role: name, cell: frame[column]}) for column, name in names.items()]
     return pd.concat(parts, ignore_index=True)
@@ -410,21 +412,23 @@ def _ids(column) -> Any:
     return text.where(text != "").reindex(column.index)
 
 
-def _spelling(cell: Any) -> str:
-    """A name without further blanks; a grade without its words."""
+def _spellings(cell: Any, graded: bool) -> list[str]:
+    """A name without further blanks; of a grade its number, then its words."""
     text = " ".join(str(cell).split())
-    grade = _GRADE.fullmatch(text)
-    return grade[1] if grade else text
+    grade = _GRADE.fullmatch(text) if graded else None
+    return [part for part in grade.groups() if part] if grade else [text]
 
 
-def _tidied(table, tidy: bool) -> Any:
+def _tidied(table, tidy: bool, classes: list) -> Any:
     """One spelling of each label and rater; or a warning that there are several."""
+    known = {plainly(name): name for name in classes}
     for column in {"label", "rater"} & set(table):
         given = table[column].dropna().map(str)
         counts = given.value_counts()
         groups: dict[str, list] = {}
         for name in counts.index:
-            groups.setdefault(plainly(_spelling(name)), []).append(name)
+            first = _spellings(name, column == "label")[0]
+            groups.setdefault(plainly(first), []).append(name)
         alike = [names for names in groups.values() if len(names) > 1]
         if alike and not tidy:
             warnings.warn(
@@ -433,7 +437,15 @@ def _tidied(table, tidy: bool) -> Any:
                 stacklevel=4,
             )
         if tidy:
-            new = {name: _spelling(names[0]) for names in groups.values() for name in names}
+            new: dict[str, str] = {}
+            for names in groups.values():
+                parts = [part for name in names for part in _spellings(name, column == "label")]
+                wanted = {
+                    known[plainly(p)] for p in parts if column == "label" and plainly(p) in known
+                }
+                if len(wanted) > 1:
+                    raise ValueError(f"The labels {names[:10]} are {sorted(wanted)} at once.")
+                new |= dict.fromkeys(names, wanted.pop() if wanted else parts[0])
             changed = [f"{old!r} → {name!r}" for old, name in new.items() if old != name]
             if changed:
                 warnings.warn(f"{column}: {', '.join(changed[:20])}.", stacklevel=4)

@@ -1,5 +1,6 @@
 """What to know about the data of a report: faults, how cases came here, which to read again."""
 
+from collections import Counter
 from typing import NamedTuple
 
 import numpy as np
@@ -29,7 +30,7 @@ def checks(study: Study, reason: str, messages: list[str]) -> list[Check]:
 
     `reason` says why no calibration was tried, if so; `messages` are warnings of the package.
     """
-    results = [*_of_size(study), *_of_labels(study), *_of_columns(study)]
+    results = [*_of_size(study), *_of_labels(study), *_of_columns(study), *_of_patients(study)]
     if reason:
         results.append(_check("no_calibration", "warning", reason=reason))
     results += [Check("numbers", "info", message) for message in messages]
@@ -55,6 +56,14 @@ def _of_size(study: Study):
         yield _check("few_raters", "warning", n=study.n_raters, fixed=fixed)
     if study.groups is not None and study.n_groups < FEW_GROUPS:
         yield _check("few_groups", "warning", n=study.n_groups, few=FEW_GROUPS)
+
+
+def _of_patients(study: Study):
+    for name, values in study.subgroups.items():
+        pairs = set() if study.groups is None else set(zip(study.groups, values, strict=True))
+        n = sum(several > 1 for several in Counter(patient for patient, _ in pairs).values())
+        if n:
+            yield _check("patients_in_several", "warning", n=n, of=study.n_groups, name=name)
 
 
 def _of_labels(study: Study):

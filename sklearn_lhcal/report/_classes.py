@@ -18,8 +18,8 @@ from ..metrics import expected_calibration_error, subgroup_audit
 from ._numbers import MOST_CLASSES, Intervals, Number, ratio
 from ._words import said
 
-# Of a subgroup.
-LOSSES = ("irreducible_loss", "epistemic_loss")
+# Of a subgroup, and all of its classes.
+OF_SUBGROUP = ("slope", "irreducible_loss", "epistemic_loss")
 # Nearer to 0 or 1 no logarithm of odds is taken.
 _LEAST = 1e-6
 _NEWTON_STEPS = 30
@@ -154,7 +154,7 @@ def _of_class(intervals: Intervals, k: int):
 
 
 def subgroups(intervals: Intervals) -> tuple[dict | None, list[Number]]:
-    """Mean prediction minus share of labels in each subgroup; None where no columns were named."""
+    """Whom the model is wrong for, too often or too sure; None where no columns were named."""
     study = intervals.study
     if not study.subgroups or study.hard:
         return None, []
@@ -166,17 +166,18 @@ def subgroups(intervals: Intervals) -> tuple[dict | None, list[Number]]:
     table = audit.to_frame().reset_index().astype({"class": str}).to_dict("records")
     about = np.nan, np.nan, intervals.level, len(study), "subgroup_audit().p_value"
     p = Number("subgroups_calibrated_p", "uncalibrated", audit.p_value, *about)
-    words = said("subgroups", p=p.estimate, worst=audit.worst, left_out=audit.left_out)
+    about_all = {"p_values": audit.p_values, "worst": audit.worst, "left_out": audit.left_out}
+    words = said("subgroups", p=p.estimate, **about_all)
     return {"words": words, "table": table}, [p, *_of_subgroups(table, intervals.level)]
 
 
 def _of_subgroups(table: list[dict], level: float) -> Iterator[Number]:
-    """The numbers of a table; the losses of a subgroup are those of all classes together."""
+    """The numbers of a table; slope and losses of a subgroup are those of all classes together."""
     for row in table:
         part, about = row["subgroup"], (level, row["n"], "subgroup_audit()")
         ends = row["estimate"], row["low"], row["high"]
         yield Number("excess_probability", "uncalibrated", *ends, *about, row["class"], part)
-        for name in LOSSES if row["class"] == table[0]["class"] else ():
+        for name in OF_SUBGROUP if row["class"] == table[0]["class"] else ():
             ends = row[name], row[f"{name}_low"], row[f"{name}_high"]
             yield Number(name, "uncalibrated", *ends, *about, None, part)
 

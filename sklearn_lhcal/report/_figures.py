@@ -1,4 +1,4 @@
-"""The pictures of a report, as SVG."""
+"""The pictures of a report, as SVG and PNG."""
 
 import base64
 import warnings
@@ -37,15 +37,18 @@ MOST_RATERS = 30
 N_BINS = 10
 # Numbers of labels that differ more stand in bins.
 MOST_BARS = 20
+# Dots of an inch of a PNG, as journals ask.
+_DPI = 300
 # Inches of a line of dots, and of the axis below them.
 _LINE = 0.3
 _AXIS = 0.9
 
 
 class Picture(NamedTuple):
-    """One picture: its SVG, and what it shows in words."""
+    """One picture: its SVG and PNG, and what it shows in words."""
 
     svg: bytes
+    png: bytes
     alt: str
 
     @property
@@ -110,9 +113,10 @@ def _draw(draw: Callable, size: tuple[float, float], alt: str) -> Picture:
         # displays speak of samples
         for label in figure.findobj(Text):
             label.set_text(label.get_text().replace("samples", "cases"))
-        file = BytesIO()
-        figure.savefig(file, format="svg", metadata={"Date": None, "Creator": None})
-    return Picture(file.getvalue(), alt)
+        svg, png = BytesIO(), BytesIO()
+        figure.savefig(svg, format="svg", metadata={"Date": None, "Creator": None})
+        figure.savefig(png, format="png", dpi=_DPI, metadata={"Software": None})
+    return Picture(svg.getvalue(), png.getvalue(), alt)
 
 
 def _dots(lines: list[Line], xlabel: str, alt: str, at: float | None = None) -> Picture:

@@ -13,6 +13,7 @@ from .._utils.checks import take_rows
 from .._utils.progress import Progress
 from .._utils.simplex import accuracy
 from .._utils.tags import MeanOfTerms, metric, tags_of
+from ..calibration import TemperatureScaling
 from ..distributions import Distribution, PointMass
 from ..label_histogram import (
     fleiss_kappa,
@@ -152,6 +153,7 @@ class Intervals(NamedTuple):
     study: Study
     level: float
     random_state: int
+    margin: float
 
     def measure(
         self, name: str, function, prediction, subset="uncalibrated", raters="fixed", **options
@@ -194,6 +196,14 @@ class Intervals(NamedTuple):
         call = call_of(paired_difference, function.__name__, raters="fixed")
         return self._number(name, subset, interval, tags_of(function, **options), call)
 
+    def temperature(self) -> Number:
+        """The temperature that suits all cases."""
+        study = self.study.few
+        T = TemperatureScaling("proba").fit(study.z, study.labels.counts).temperature_
+        call = 'TemperatureScaling("proba").fit().temperature_'
+        about = np.nan, np.nan, self.level, len(study), call
+        return Number("temperature", "recalibrated", T, *about)
+
     @property
     def how(self) -> dict:
         """What all intervals share."""
@@ -219,7 +229,7 @@ def numbers(
     return {(number.quantity, number.subset): number for number in results}
 
 
-def _plan(intervals: Intervals, recalibrated: Distribution | None) -> Iterator[partial]:
+def _plan(intervals: Intervals, recalibrated: Distribution | None) -> Iterator[Callable]:
     """The calls that make the numbers; none was made yet."""
     study = intervals.study
     chosen = dict(PROBABILITIES)
@@ -252,6 +262,7 @@ def _plan(intervals: Intervals, recalibrated: Distribution | None) -> Iterator[p
             risk = "decision_risk", decision_risk, advised, subset
             yield partial(intervals.measure, *risk, **costs)
     if recalibrated is not None:
+        yield intervals.temperature
         for name in COMPARED:
             if name in chosen:
                 own = name, chosen[name], recalibrated, "difference"

@@ -1,15 +1,18 @@
 """The page of a report and its JSON, and how both are written: whole or not at all."""
 
 import base64
+import csv
 import hashlib
 import importlib.util
+import io
 import json
 import math
 import os
+import re
 import shutil
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib.resources import files
 from pathlib import Path
@@ -45,6 +48,15 @@ def _finite(value):
     if isinstance(value, float) and not math.isfinite(value):
         return None
     return value
+
+
+def as_csv(rows: Sequence[dict]) -> str:
+    """CSV text with a line of names; an empty cell stands for what is not defined."""
+    file = io.StringIO()
+    writer = csv.DictWriter(file, list(rows[0]), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(_finite(list(rows)))
+    return file.getvalue()
 
 
 def render(
@@ -87,9 +99,24 @@ def by_name(numbers: list[Number]) -> dict[str, dict[str, Number]]:
     return table
 
 
+def images(drawn: dict[str, list[Picture]]) -> dict[str, bytes]:
+    """Pictures by the names of their files, those of one list with numbers."""
+    named = {
+        f"{what}_{i}" if len(several) > 1 else what: picture
+        for what, several in drawn.items()
+        for i, picture in enumerate(several, start=1)
+    }
+    files = {f"figures/{name}.svg": picture.svg for name, picture in named.items()}
+    return files | {f"figures/{name}.png": picture.png for name, picture in named.items()}
+
+
 FILES = ("report.json", "report.html")
+FOLDERS = ("figures", "tables")
+# Of a figure or a table beside the page.
+_NAME = re.compile(r"(figures|tables)/\w+\.(svg|png|csv)")
 # Seconds for which one writer waits for another.
 PATIENCE = 20
+_LEFT = "is of another writer; delete it where there is none"
 
 
 def check_folder(folder: Path) -> None:
@@ -97,6 +124,12 @@ def check_folder(folder: Path) -> None:
     for name in FILES:
         if (folder / name).is_dir():
             raise IsADirectoryError(None, "is a folder", folder / name)
+    for place in (folder / name for name in FOLDERS):
+        if place.exists() and not place.is_dir():
+            raise NotADirectoryError(None, "is a file, not a folder", place)
+    parts = folder / ".report"
+    if parts.exists() and time.time() - parts.stat().st_mtime > PATIENCE:
+        raise FileExistsError(None, _LEFT, parts)
     there = next(place for place in (folder, *folder.parents) if place.exists())
     if not there.is_dir():
         raise NotADirectoryError(None, "is a file, not a folder", there)
@@ -107,22 +140,46 @@ def check_folder(folder: Path) -> None:
         raise type(error)(error.errno, error.strerror, there) from None
 
 
-def write_together(folder: Path, contents: Mapping[str, str]) -> None:
-    """Write all files or none; of two writers one waits for the other."""
+def write_together(folder: Path, contents: Mapping[str, str | bytes]) -> None:
+    """Write all files or none, in place of those of the report that stood there.
+
+    Of two writers one waits for the other.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     check_folder(folder)
     with _alone(folder) as parts:
         for name, content in contents.items():
-            (parts / name).write_text(content, encoding="utf-8")
+            data = content.encode("utf-8") if isinstance(content, str) else content
+            _within(parts / "new", name).write_bytes(data)
+        gone = _written(folder) - set(contents)
+        for name in (*contents, *gone):
             if (folder / name).exists():
-                shutil.copy2(folder / name, parts / f"old {name}")
+                shutil.copy2(folder / name, _within(parts / "old", name))
         try:
             for name in contents:
-                os.replace(parts / name, folder / name)
+                os.replace(parts / "new" / name, _within(folder, name))
+            for name in gone:
+                (folder / name).unlink(missing_ok=True)
         except BaseException:
-            for name in contents:
-                _restore(parts / f"old {name}", folder / name)
+            for name in (*contents, *gone):
+                _restore(parts / "old" / name, folder / name)
             raise
+
+
+def _within(folder: Path, name: str) -> Path:
+    """The place of a file, whose folder is there."""
+    place = folder / name
+    place.parent.mkdir(parents=True, exist_ok=True)
+    return place
+
+
+def _written(folder: Path) -> set[str]:
+    """Figures and tables of the report in a folder."""
+    try:
+        names = json.loads((folder / "report.json").read_text(encoding="utf-8"))["files"]
+        return {name for name in names if _NAME.fullmatch(name)}
+    except (OSError, ValueError, LookupError, TypeError):
+        return set()
 
 
 def _restore(old: Path, file: Path) -> None:
@@ -144,8 +201,7 @@ def _alone(folder: Path) -> Iterator[Path]:
             break
         except FileExistsError:
             if time.monotonic() > until:
-                said = "is of another writer; delete it where there is none"
-                raise FileExistsError(None, said, parts) from None
+                raise FileExistsError(None, _LEFT, parts) from None
             time.sleep(0.02)
     try:
         yield parts

@@ -4,8 +4,11 @@ How often two labels differ is a share of comparisons. Where classes are at a di
 number of steps, or the mean squared distance, stands beside it as a quantity of its own.
 """
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from functools import partial
+from itertools import combinations
 from typing import Any, cast
 
 import numpy as np
@@ -13,14 +16,26 @@ import numpy as np
 from .._utils.arrays import Floats
 from .._utils.distances import is_linear
 from .._utils.simplex import votes_of
-from ..label_histogram import Annotations
-from ..metrics import RaterComparison, rater_comparison, rater_table
+from ..label_histogram import Annotations, percent_agreement
+from ..metrics import (
+    RaterComparison,
+    expected_accuracy,
+    rater_comparison,
+    rater_group_difference,
+    rater_table,
+)
 from ._numbers import MOST_CLASSES, Intervals, Number, call_of
 from ._study import LEAST_RATERS, Study
-from ._verdict import MARGIN, error_state
+from ._verdict import error_state
 from ._words import lines, said
 
 MOST_RATERS = 50
+MOST_GROUPS = 6
+# What two groups of raters are compared by: labels beside the model, and beside each other.
+OF_GROUPS: dict[str, Any] = {
+    "accuracy_difference": expected_accuracy,
+    "agreement_difference": percent_agreement,
+}
 
 
 def raters_of(intervals: Intervals, sensitive: bool) -> list[Number]:
@@ -44,7 +59,7 @@ def raters_of(intervals: Intervals, sensitive: bool) -> list[Number]:
         # one rater may have labelled nearly all cases
         with suppress(ValueError):
             results.append(next(_compared(intervals, "error", names, raters="random")))
-    return results
+    return [*results, *_between_groups(intervals)]
 
 
 def _compared(
@@ -53,7 +68,7 @@ def _compared(
     """The model beside one more rater by "error", "steps" or "distance", the difference first."""
     study: Any = intervals.study
     distance = None if what == "error" else study.distance
-    options: dict = {"margin": MARGIN, "raters": raters, "distance": distance}
+    options: dict = {"margin": intervals.margin, "raters": raters, "distance": distance}
     made = rater_comparison(study.labels, study.prediction, **options, **intervals.how)
     # of one model, which is no dictionary of judges
     made = cast(RaterComparison, made)
@@ -101,7 +116,38 @@ def _table(intervals: Intervals, names: Sequence[str]) -> Iterator[Number]:
             yield Number("rater_bias", "labels", table.bias[r, k], low, high, *about)
 
 
-def facts(found: list[Number], numbers: dict[tuple[str, str], Number]) -> dict | None:
+def _between_groups(intervals: Intervals) -> Iterator[Number]:
+    """Differences between groups of raters, for new raters where both groups have three."""
+    study: Any = intervals.study
+    labels = study.labels
+    present = labels.raters[np.unique(labels.rater)].tolist()
+    sizes = Counter(study.rater_groups[r] for r in present if r in study.rater_groups)
+    pairs = list(combinations(sorted(sizes)[:MOST_GROUPS], 2))
+    groups = dict.fromkeys(present) | study.rater_groups
+    for pair in pairs:
+        belongs = np.array([groups.get(rater) in pair for rater in labels.raters.tolist()])
+        n = len(labels.keep(belongs[labels.rater]).rated)
+        few = min(sizes[group] for group in pair) < LEAST_RATERS
+        # all intervals of pairs hold together
+        level = 1 - (1 - intervals.level) / len(pairs)
+        how: dict = {"compare": pair, "raters": "fixed" if few else "random", **intervals.how}
+        how["confidence_level"] = level
+        for name, metric in OF_GROUPS.items():
+            of_labels = metric is percent_agreement
+            prediction = None if of_labels else study.prediction
+            whose = "labels" if of_labels else "uncalibrated"
+            # one rater has no pairs
+            with suppress(ValueError):
+                made = rater_group_difference(metric, labels, groups, prediction, **how)
+                call = call_of(rater_group_difference, metric.__name__, **how)
+                whose = whose if few else "new_raters"
+                about: tuple = (level, n, call, None, " minus ".join(pair))
+                yield Number(name, whose, *made[:3], *about)
+
+
+def facts(
+    found: list[Number], numbers: dict[tuple[str, str], Number], margin: float
+) -> dict | None:
     """What the page says of named raters; None where there are none."""
     if not found:
         return None
@@ -112,8 +158,9 @@ def facts(found: list[Number], numbers: dict[tuple[str, str], Number]) -> dict |
     about = {"usual": usual, "biases": [n for n in found if n.quantity == "rater_bias"]}
     table = [{"rater": e.part, "stands_out": lines("differs", error=e, **about)} for e in first]
     p_values = [n for n in found if n.quantity == "raters_alike_p"]
+    state_of = partial(error_state, margin=margin)
     return {
-        "sentences": lines("beside_raters", numbers=numbers, state_of=error_state, margin=MARGIN),
+        "sentences": lines("beside_raters", numbers=numbers, state_of=state_of, margin=margin),
         "stands_out": said("stands_out", rows=table, p_values=p_values),
         "table": table,
     }

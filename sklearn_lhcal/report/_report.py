@@ -6,7 +6,8 @@ import html
 import os
 import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 from itertools import chain
 from pathlib import Path
 
@@ -21,7 +22,6 @@ from . import _cases, _page, _raters, _verdict
 from ._classes import captured, of_classes, referral, subgroups
 from ._figures import pictures
 from ._numbers import Intervals, numbers
-from ._page import write_together
 from ._raters import raters_of
 from ._study import Recalibrated, Study, read_study, recalibrate
 from ._words import said
@@ -40,6 +40,9 @@ class Report:
     html : str
         The page: self-contained, readable without scripts and without a network. A notebook shows
         it.
+    files : dict of str to str or bytes
+        Figures (SVG, and PNG of 300 dots an inch) and tables (CSV), by the names that `save` gives
+        them: ``figures/…`` and ``tables/…``.
 
     Examples
     --------
@@ -52,6 +55,7 @@ class Report:
 
     data: dict
     html: str
+    files: Mapping[str, str | bytes] = field(default_factory=dict, repr=False)
 
     @property
     def status(self) -> int:
@@ -67,7 +71,9 @@ class Report:
 
     @checked
     def save(self, directory: str | os.PathLike) -> Path:
-        """Write ``report.html`` and ``report.json``, both or neither.
+        """Write ``report.html``, ``report.json``, figures and tables: all or none.
+
+        Figures and tables of a report that stood there go, other files stay.
 
         Parameters
         ----------
@@ -86,7 +92,7 @@ class Report:
         """
         folder = Path(directory)
         contents = {"report.json": _page.as_json(self.data), "report.html": self.html}
-        write_together(folder, contents)
+        _page.write_together(folder, {**contents, **self.files})
         return folder / "report.html"
 
 
@@ -101,6 +107,8 @@ def report(
     ids: ArrayLike | None = None,
     subgroups: Mapping | Samples | None = None,
     distance: Distance = None,
+    rater_groups: Mapping | None = None,
+    margin: float = 0.05,
     title: str | None = None,
     model_name: str | None = None,
     sensitive: bool = False,
@@ -138,6 +146,12 @@ def report(
     distance : {"linear", "quadratic"} or array-like of shape (n_classes, n_classes), optional
         Classes that are grades, numbers, or so far apart (squared distances). The order of grades
         is that of numbers, else that of the columns of the prediction.
+    rater_groups : dict or Series, optional
+        From raters to groups, as in `sklearn_lhcal.metrics.rater_group_difference`: the page
+        compares groups, experts with trainees say.
+    margin : float, default=0.05
+        By how much more often a rater may disagree with the model than with another rater, for
+        the model to be "as good": a share of comparisons, 0.05 is 5 percentage points.
     title, model_name : str, optional
         What the page is called, and what it calls the model.
     sensitive : bool, default=False
@@ -184,11 +198,13 @@ def report(
         distance=distance,
         title=title,
         model_name=model_name,
+        rater_groups=rater_groups,
     )
     settings = {
         "confidence_level": confidence_level,
         "random_state": random_state,
         "sensitive": sensitive,
+        "margin": margin,
     }
     return report_on(study, settings=settings, inputs=inputs, verbose=verbose)
 
@@ -196,10 +212,13 @@ def report(
 def report_on(study: Study, *, settings: dict, inputs: dict | None, verbose: bool) -> Report:
     """The page about samples that were checked."""
     _page.check_extras()
-    sensitive = settings["sensitive"]
-    level, seed = settings["confidence_level"], settings["random_state"]
+    level, seed, sensitive, margin = (
+        settings[name] for name in ("confidence_level", "random_state", "sensitive", "margin")
+    )
+    if margin >= 1:
+        raise ValueError(f"margin is a share of comparisons, 0.05 is 5 points; got {margin!r}.")
     recalibrated = Recalibrated(None, "", []) if study.hard else recalibrate(study, seed)
-    intervals = Intervals(study, level, seed)
+    intervals = Intervals(study, level, seed, margin)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         # the page has its own words for these
@@ -219,37 +238,50 @@ def report_on(study: Study, *, settings: dict, inputs: dict | None, verbose: boo
         drawn = pictures(study.few, after, result, by_class, raters, sent, level)
     checks = _cases.checks(study, recalibrated.reason, _messages(recalibrated, caught))
     failures = [check.message for check in checks if check.severity == "failure"]
-    verdict = _verdict.verdicts(result, study, failures)
-    settings = {**settings, "tolerance": _verdict.TOLERANCE, "margin": _verdict.MARGIN}
-    parts = chain(*every, *sent.captured.values(), of_subgroups, raters)
+    verdict = _verdict.verdicts(result, study, failures, margin)
+    settings = {**settings, "tolerance": _verdict.TOLERANCE}
+    tables = {
+        "cases": result.values(),
+        "classes": by_class,
+        "findings": chain(*every),
+        "referral": chain(*sent.captured.values()),
+        "subgroups": (n for n in of_subgroups if n.part is not None),
+        "raters": (n for n in raters if n.part is not None),
+    }
+    rows = {
+        name: [{"quantity": n.quantity, "unit": n.unit} | n._asdict() for n in numbers]
+        for name, numbers in tables.items()
+    }
     classes = _page.by_name(by_class)
+    state_of = partial(_verdict.error_state, margin=margin)
     about = {"study": study, "settings": settings, "numbers": result}
     data = {
         **_head(study),
         "inputs": _inputs(study, inputs, sensitive),
         "settings": settings,
         "verdict": verdict,
-        "reconciled": _verdict.reconciled(result, verdict[0]["state"]),
+        "reconciled": _verdict.reconciled(result, verdict[0]["state"], margin),
         "checks": [check._asdict() for check in checks],
         "findings": [
             {"finding": gap.part, "state": _verdict.confidence_state(gap)} for gap, _ in every
         ],
         "flow": _cases.flow(study, sensitive),
-        "numbers": [
-            number._asdict() | {"unit": number.unit}
-            for number in (*result.values(), *by_class, *(n for n in parts if n.part is not None))
-        ],
-        "raters": _raters.facts(raters, result),
+        "numbers": [row for table in rows.values() for row in table],
+        "raters": _raters.facts(raters, result, margin),
         "confusion": _raters.confusion(study),
         "disputed": _cases.disputed(study, sensitive),
         "referral": {"words": captured(sent)},
         "subgroups": audited,
         "paragraphs": {
-            "results": said("results", classes=classes, **about),
+            "results": said("results", classes=classes, state_of=state_of, **about),
             "methods": said("methods", version=__version__, **about),
         },
     }
-    return Report(data, _page.render(data, study, result, classes, drawn))
+    rows["disputed"] = data["disputed"]
+    files: dict[str, str | bytes] = {**_page.images(drawn)}
+    files |= {f"tables/{name}.csv": _page.as_csv(table) for name, table in rows.items() if table}
+    data["files"] = sorted(files)
+    return Report(data, _page.render(data, study, result, classes, drawn), files)
 
 
 def _messages(recalibrated: Recalibrated, caught: list) -> list[str]:

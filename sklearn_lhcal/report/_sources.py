@@ -52,7 +52,8 @@ def tables_of(options: Namespace, read) -> dict[str, Table]:
             raise ValueError(
                 f"--proba needs a column that names the cases; say by --id which of {own} it is."
             )
-        tables["annotations"] = _annotations(options)
+        known = list(tables["proba"].values) if options.proba else None
+        tables["annotations"] = _annotations(options, options.classes or known)
         if "rater" not in tables["annotations"].values:
             tables["counts"] = _votes_of(tables.pop("annotations"))
     elif options.finding or options.only:
@@ -60,15 +61,17 @@ def tables_of(options: Namespace, read) -> dict[str, Table]:
     return tables
 
 
-def _annotations(options: Namespace) -> Table:
+def _annotations(options: Namespace, classes: list | None) -> Table:
     """The labels as a long table, whatever the layout of the file."""
     case, rater, label = options.columns
     with errors_of("--annotations"):
         source, notes = read_source(options.annotations, options.sheet)
     columns = [] if isinstance(source, (list, dict)) else list(source)
-    about = [name for name in (*options.subgroups, options.patient) if name in columns]
+    about = [*options.subgroups, options.patient, options.rater_groups]
+    about = [name for name in about if name in columns]
     options_of = {name: getattr(options, name) for name in PASSED}
     options_of |= {"item": None if options.items else case.split("+"), "also": about}
+    options_of["classes"] = classes
     if not options.raters and rater != "-":
         options_of["rater"] = rater
     if options.finding or options.only:
@@ -152,19 +155,24 @@ def _studies_of(tables: Mapping[str, Table], options: Namespace) -> dict[str, St
 
     ids = _ids(tables)
     frames = {what: _by_case(tables[what], what, ids) for what in tables if what != "costs"}
+    steps = []
+    for what in (name for name in ("annotations", "counts", "groups") if name in frames):
+        frames[what], notes = _with_ids(frames[what], what, ids)
+        steps += notes
     # columns that say what a case is, in any file, are no classes
-    about = [*options.subgroups, options.patient]
+    about = [*options.subgroups, options.patient, options.rater_groups]
     own = {what: frame.drop(columns=about, errors="ignore") for what, frame in frames.items()}
     patient = options.patient
     if "groups" in own and patient is None:
         patient = next(iter(own["groups"]), None)
-    y, seen, steps = _labels(own, ids, options)
+    y, seen, left_out = _labels(own, ids, options)
     votes = _votes(y)
     predictions, notes = _predictions(own["proba"], votes, options)
     unread = pd.Index(ids).difference(seen, sort=False)
     flow = [
         Step("cases with a prediction", len(ids)),
         *steps,
+        *left_out,
         Step("left out: without a label", len(unread), list(unread[:SHOWN])),
     ]
     about_cases = {
@@ -175,6 +183,7 @@ def _studies_of(tables: Mapping[str, Table], options: Namespace) -> dict[str, St
         "distance": None if options.ordered is None else "linear",
         "title": options.title,
     }
+    groups = _rater_groups(frames, options.rater_groups)
     studies = {}
     for judge, prediction in predictions.items():
         labels, filled = _with_unchosen(y, votes, prediction)
@@ -185,7 +194,8 @@ def _studies_of(tables: Mapping[str, Table], options: Namespace) -> dict[str, St
         cases = seen[told]
         try:
             labels = take_rows(labels, told)
-            study = read_study(labels, prediction.loc[cases], model_name=name, **facts)
+            of_judge = {"model_name": name, "rater_groups": groups, **facts}
+            study = read_study(labels, prediction.loc[cases], **of_judge)
         except ValueError as error:
             raise ValueError(_of_files(str(error), cases)) from None
         silent = np.delete(seen, told).tolist()
@@ -197,6 +207,21 @@ def _studies_of(tables: Mapping[str, Table], options: Namespace) -> dict[str, St
             flow=[*flow, *(steps if silent else [])],
         )
     return studies
+
+
+def _rater_groups(frames: Mapping, name: str | None) -> dict:
+    """The group of each rater, by a column of the labels."""
+    if name is None:
+        return {}
+    if "annotations" not in frames or name not in frames["annotations"]:
+        raise ValueError(
+            f"--annotations has no column {name!r} that says in which group raters are."
+        )
+    known = frames["annotations"][["rater", name]].dropna().drop_duplicates()
+    twice = known["rater"].duplicated()
+    if twice.any():
+        raise ValueError(f"The rater {known['rater'][twice].iloc[0]!r} is in several of {name!r}.")
+    return dict(zip(known["rater"], known[name], strict=True))
 
 
 def _taken(about: Any, rows: NDArray) -> Any:
@@ -297,8 +322,11 @@ def _by_case(table: Table, what: str, ids: NDArray):
     return table.values.set_axis(own, axis=0)
 
 
-def _with_ids(frame, what: str, ids: NDArray) -> tuple:
-    """The table with ids that the predictions have, and a step where they were spelt otherwise."""
+def _with_ids(frame, what: str, ids: NDArray) -> tuple[Any, list[Step]]:
+    """The table with ids that the predictions have, and a step where they were spelt otherwise.
+
+    Of what cases are, more may be said than there are predictions.
+    """
     import pandas as pd
 
     strange = frame.index[~frame.index.isin(ids)].unique()
@@ -309,14 +337,14 @@ def _with_ids(frame, what: str, ids: NDArray) -> tuple:
         if one_to_one and all(bare[name] in place for name in strange):
             new = frame.set_axis([place[bare[name]] for name in frame.index], axis=0)
             words = f"ids of --{what} spelt otherwise than those of --proba, such as {strange[0]!r}"
-            return new, Step(f"{words} for {place[bare[strange[0]]]!r}", len(strange))
-    if len(strange):
+            return new, [Step(f"{words} for {place[bare[strange[0]]]!r}", len(strange))]
+    if len(strange) and what != "groups":
         unread = pd.Index(ids).difference(frame.index)
         raise ValueError(
             f"--{what} has {len(strange)} ids that --proba lacks, {strange[:5].tolist()}; it lacks "
             f"{unread[:5].tolist()}; ids are text, and 001 is not 1."
         )
-    return frame, None
+    return frame, []
 
 
 def _bare(name: Any) -> str:
@@ -329,7 +357,7 @@ def _bare(name: Any) -> str:
 def _about(name: str, frames: Mapping, ids: NDArray, needed: bool = False) -> NDArray:
     """What each case is by a column of the first table that has it, shape (n,).
 
-    Where this is not known, it is "unknown"; where it is `needed`, that is an error.
+    Where this is not known, it is "unknown"; that is an error where it is `needed`, or of no case.
     """
     what = next((what for what, frame in frames.items() if name in frame), None)
     if what is None:
@@ -342,7 +370,7 @@ def _about(name: str, frames: Mapping, ids: NDArray, needed: bool = False) -> ND
         raise ValueError(f"--{what}: case {case!r} has several values of {name!r}.")
     values = own.first().reindex(ids)
     absent = ids[values.isna()]
-    if needed and len(absent):
+    if len(absent) > (0 if needed else len(ids) - 1):
         raise ValueError(
             f"--{what} has no {name!r} of {len(absent)} cases: {absent[:5].tolist()}; ids are "
             "text, and 001 is not 1."
@@ -358,8 +386,8 @@ def _labels(frames: Mapping, ids: NDArray, options: Namespace) -> tuple:
     import pandas as pd
 
     what = "annotations" if "annotations" in frames else "counts"
-    frame, note = _with_ids(frames[what], what, ids)
-    steps = [] if note is None else [note]
+    frame = frames[what]
+    steps = []
     if what == "counts" and frame.shape[1] > 1:
         _check_numbers(frame, what)
         counts = _renamed(_named(frame, what, options.classes), options.map)

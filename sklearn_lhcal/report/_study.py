@@ -14,7 +14,7 @@ from sklearn.utils import check_random_state
 
 from .._rows import Labels, PredictionLike, read_labels, read_rows
 from .._utils.arrays import Floats, Indices
-from .._utils.checks import as_names, check_same_length, take_rows
+from .._utils.checks import as_names, check_same_length, is_gap, take_rows
 from .._utils.costs import check_cost_matrix
 from .._utils.distances import Distance, points
 from .._utils.names import numbers_of, row_names, sorted_names
@@ -80,6 +80,8 @@ class Study:
         What each group is called.
     findings : dict of str to Study
         All findings, where this study is about one of several.
+    rater_groups : dict of raters to str
+        The group of each rater who is in one.
     """
 
     labels: Labels
@@ -96,6 +98,7 @@ class Study:
     model_name: str = ""
     patients: NDArray | None = None
     findings: Mapping[str, Self] = field(default_factory=dict)
+    rater_groups: Mapping[Any, str] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -193,6 +196,7 @@ def read_study(
     distance: Distance = None,
     title: str | None = None,
     model_name: str | None = None,
+    rater_groups: Mapping | None = None,
 ) -> Study:
     """Check everything that a report is made from."""
     given = read_labels(y)
@@ -240,6 +244,7 @@ def read_study(
         title=title or "",
         model_name=model_name or "",
         patients=patients,
+        rater_groups={r: str(g) for r, g in (rater_groups or {}).items() if not is_gap(g)},
     )
     n = study.n_groups
     if n < 2:

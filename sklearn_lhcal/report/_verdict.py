@@ -24,6 +24,8 @@ margin, "worse" above 0 and else "inconclusive".
 A data check that failed withholds the verdict.
 """
 
+from functools import partial
+
 from ._classes import class_mean, share
 from ._numbers import Intervals, Number, overconfidence
 from ._study import Study
@@ -31,8 +33,6 @@ from ._words import lines, said
 
 # A difference of probabilities up to which confidence is called calibrated.
 TOLERANCE = 0.02
-# By how much more often a rater may disagree with the model than with another rater.
-MARGIN = 0.05
 Numbers = dict[tuple[str, str], Number]
 
 
@@ -47,11 +47,11 @@ def confidence_state(gap: Number) -> str:
     return "inconclusive"
 
 
-def error_state(excess: Number) -> str:
-    """What an interval of the excess error says."""
+def error_state(excess: Number, margin: float) -> str:
+    """What an interval of the excess error says, which may be below the margin."""
     if excess.high < 0:
         return "better"
-    if excess.high < MARGIN:
+    if excess.high < margin:
         return "as_good"
     if excess.low > 0:
         return "worse"
@@ -87,7 +87,9 @@ def _sentence(about: str, state: str, words: str, alike: bool = False) -> dict[s
     return {"about": about, "state": state, "words": words, "title": title}
 
 
-def verdicts(numbers: Numbers, study: Study, failures: list[str]) -> list[dict[str, str]]:
+def verdicts(
+    numbers: Numbers, study: Study, failures: list[str], margin: float
+) -> list[dict[str, str]]:
     """The verdict, most important sentence first; one sentence where a data check failed.
 
     A sentence is `about` "these_raters", "any_rater" or "advice"; "data" where the verdict is
@@ -98,11 +100,11 @@ def verdicts(numbers: Numbers, study: Study, failures: list[str]) -> list[dict[s
     if study.hard and not study.has_pairs:
         return [_sentence("data", "withheld", said("no_probabilities"))]
     primary = study.primary
-    state_of = error_state if study.hard else confidence_state
+    state_of = partial(error_state, margin=margin) if study.hard else confidence_state
     number = numbers[(primary, "uncalibrated")]
     state = state_of(number)
     about = {"state": state, "numbers": numbers, "study": study}
-    words = said(primary, **about, tolerance=TOLERANCE, margin=MARGIN)
+    words = said(primary, **about, tolerance=TOLERANCE, margin=margin)
     results = [_sentence("these_raters", state, words)]
     if (primary, "new_raters") in numbers:
         wide = numbers[(primary, "new_raters")]
@@ -113,13 +115,16 @@ def verdicts(numbers: Numbers, study: Study, failures: list[str]) -> list[dict[s
     if ("log_loss", "difference") in numbers:
         change = numbers[("log_loss", "difference")]
         advice = advice_state(state, change)
-        words = said("advice", state=advice, verdict=state, change=change)
+        temperature = numbers[("temperature", "recalibrated")]
+        about = {"state": advice, "verdict": state, "change": change}
+        words = said("advice", **about, temperature=temperature)
         results.append(_sentence("advice", advice, words))
     return results
 
 
-def reconciled(numbers: Numbers, state: str) -> list[str]:
+def reconciled(numbers: Numbers, state: str, margin: float) -> list[str]:
     """How the numbers that seem to say otherwise agree with the verdict, a sentence each."""
     if state == "withheld" or ("overconfidence", "uncalibrated") not in numbers:
         return []
-    return lines("reconciled", state=state, numbers=numbers, error_state=error_state)
+    state_of = partial(error_state, margin=margin)
+    return lines("reconciled", state=state, numbers=numbers, error_state=state_of)

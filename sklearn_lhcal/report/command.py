@@ -2,8 +2,9 @@
 
 A case is what the model predicts: an image, a biopsy. A rater is a person who labelled it. The
 command reads files (.csv, .tsv, .txt, .xlsx, .parquet, .npy, .npz; labels also .json, .jsonl) and
-writes DIR/report.html, a page to read, and DIR/report.json, its numbers. Cases meet by a column of
-ids, classes by the names of columns.
+writes DIR/report.html, a page to read, and DIR/report.json, its numbers; beside them its tables in
+DIR/tables (CSV) and its figures in DIR/figures (SVG, PNG). Cases meet by a column of ids, classes
+by the names of columns.
 
 Three examples
 --------------
@@ -32,6 +33,7 @@ import argparse
 import re
 import sys
 import warnings
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -74,24 +76,26 @@ LISTS = {
     "--classes": "names of the classes, where columns have none",
     "--not-a-class": "labels that are no answer: left out and counted",
 }
-# How labels stand in their file, where they are no row each; patterns have one *.
+# How labels stand in their file, where they are no row each.
 LAYOUTS = {
-    "--raters": "columns of --annotations that are a rater each",
-    "--items": "columns of --annotations that are a case each",
-    "--labels": "columns of --annotations that are a class each: ones, counts or shares",
     "--total": "the column that shares are multiplied by",
     "--weight": "the column that says how many labels a row stands for",
     "--order": "the column that says when a label was given",
+    "--rater-groups": "the column of --annotations that says which group its rater is in",
     "--sheet": "the sheet of a workbook; * for all, with their names in a column sheet",
 }
+# Columns are names, or patterns with one *.
 MANY = {
+    "--raters": "columns of --annotations that are a rater each",
+    "--items": "columns of --annotations that are a case each",
+    "--labels": "columns of --annotations that are a class each: ones, counts or shares",
     "--findings": "columns of --annotations that are a finding each",
     "--none": "with --several: labels that say there is no finding",
     "--where": "rows to keep, status=Approved or status!=Rejected",
     "--fail-on": "verdicts, or check, that make the exit status 1",
 }
 SWITCHES = {
-    "--tidy": "one spelling of labels that differ in case and blanks; 1 - mild is 1",
+    "--tidy": "one spelling of labels that differ in case and blanks; 1 - mild is 1, or mild",
     "--several": "a rater names any number of findings of a case",
     "--sensitive": "leave ids and names of files out of the page",
     "--dry-run": "say what the files support, and compute nothing",
@@ -106,7 +110,7 @@ def main(arguments: list[str] | None = None) -> int:
     options.classes = options.ordered or options.classes or None
     # a case alone, or with a rater and a label
     options.columns = [*options.columns, *_USUAL[len(options.columns) :]]
-    for name in ("findings", "none", "where"):
+    for name in ("raters", "items", "labels", "findings", "none", "where"):
         setattr(options, name, getattr(options, name) or None)
     if options.only:
         options.title = f"{options.title or 'Calibration report'}: {options.only}"
@@ -177,6 +181,7 @@ def _write(options: argparse.Namespace, folder: Path, study: Study, files: dict)
         "confidence_level": options.level,
         "random_state": options.seed,
         "sensitive": options.sensitive,
+        "margin": options.margin,
     }
     made = report_on(study, settings=settings, inputs=files, verbose=not options.quiet)
     page = made.save(folder)
@@ -212,9 +217,11 @@ def _parser() -> argparse.ArgumentParser:
     _add(command, columns, metavar="NAME", nargs="+", default=_USUAL)
     twice = {"--on-duplicate": "which label counts of a rater who gave two (default: an error)"}
     _add(command, twice, choices=["raise", "first", "last"], default="raise")
-    change = {"--map": "another name of a class; can be repeated"}
-    _add(command, change, metavar="OLD=NEW", action="append", default=[], type=_change)
+    change = {"--map": "other names of classes"}
+    _add(command, change, metavar="OLD=NEW", nargs="+", action="extend", default=[], type=_change)
     _add(command, {"--level": "level of all intervals (default: 0.95)"}, type=float, default=0.95)
+    margin = "how much more often raters may disagree with the model, a share (default: 0.05)"
+    _add(command, {"--margin": margin}, metavar="SHARE", type=_share, default=0.05)
     _add(command, {"--seed": "seed of random splits (default: 0)"}, type=int, default=0)
     _add(command, SWITCHES, action="store_true")
     return parser
@@ -224,6 +231,13 @@ def _add(command, options: dict[str, str], **how: Any) -> None:
     """Options of one kind; other names of an option stand behind it."""
     for names, meaning in options.items():
         command.add_argument(*names.split(), help=meaning, **how)
+
+
+def _share(words: str) -> float:
+    with suppress(ValueError):
+        if 0 <= float(words) < 1:
+            return float(words)
+    raise argparse.ArgumentTypeError(f"{words}: write a share, 0.05 is 5 percentage points")
 
 
 def _change(words: str) -> tuple[str, str]:

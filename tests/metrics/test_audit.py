@@ -1,11 +1,14 @@
-"""The audit of subgroups: its statistic, its limits, and the two complaints."""
+"""The audit of subgroups: its statistic, its limits, its slopes, and the two complaints."""
 
 import pickle
 
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from scipy.optimize import minimize_scalar
+from scipy.special import log_softmax, softmax
 from scipy.stats import binom, norm
+from sklearn.linear_model import LogisticRegression
 
 from sklearn_lhcal.datasets import make_label_histograms
 from sklearn_lhcal.label_histogram import Annotations, KnownProbabilities
@@ -19,6 +22,8 @@ from sklearn_lhcal.metrics import (
 N = 300
 DATA = make_label_histograms(N, random_state=0)
 SITE = np.array(list("abc"))[np.arange(N) % 3]
+# probabilities of which the slope cuts none
+MIXED = 0.99 * DATA.proba + 0.01 / DATA.proba.shape[1]
 # one label a sample
 ONE = np.random.default_rng(0).multinomial(1, DATA.proba)
 
@@ -77,6 +82,11 @@ def test_permutations(y):
     shuffled = audit(y[order], DATA.proba[order], SITE[order])
     assert_allclose(shuffled.statistic, found.statistic)
     assert_allclose(shuffled.irreducible_loss, found.irreducible_loss)
+    assert_allclose(shuffled.slope, found.slope)
+    mirrored = audit(y[:, ::-1], DATA.proba[:, ::-1], SITE)
+    assert_allclose(mirrored.statistic[:, ::-1], found.statistic)
+    for name in ("slope", "slope_statistic"):
+        assert_allclose(getattr(mirrored, name), getattr(found, name))
     # the draws are the same: so is all that is made of them
     renamed = audit(y, DATA.proba, np.array(list("zyx"))[np.arange(N) % 3])
     assert renamed.p_value == found.p_value
@@ -93,17 +103,21 @@ def test_weights_have_no_unit_and_0_is_no_sample():
     for other in (scaled, without):
         assert_allclose(other.low, found.low)
         assert_allclose(other.statistic, found.statistic)
+        assert_allclose(other.slope_low, found.slope_low)
         assert other.p_value == found.p_value
 
 
 def test_c_is_that_of_independent_normal_variables_in_large_subgroups():
-    """Three disjoint subgroups of two classes: the largest of three |N(0, 1)|."""
+    """Three disjoint subgroups of two classes: the largest of six |N(0, 1)|.
+
+    A class and the slope are independent, since p is symmetric about 1/2.
+    """
     rng = np.random.default_rng(0)
     p = rng.uniform(0.2, 0.8, 3000)
     z = np.stack([1 - p, p], axis=1)
     y = rng.multinomial(1, z)
     found = audit(y, z, np.arange(3000) % 3, n_draws=4000)
-    c = norm.ppf((1 + 0.95 ** (1 / 3)) / 2)
+    c = norm.ppf((1 + 0.95 ** (1 / 6)) / 2)
     half = (found.high - found.low) / 2
     error = found.estimate / -found.statistic
     # the empirical error may be larger; of 4,000 draws c is within 0.12 (four standard errors)
@@ -175,17 +189,41 @@ def test_more_disagreement_alone_is_no_miscalibration():
     assert np.mean(np.square(T)) == pytest.approx(1, abs=0.5)
 
 
-def test_groups_draw_whole_patients():
-    """Four copies of each sample are no more than one: known through the patient only."""
-    four = np.repeat(np.arange(N), 4)
-    patients = audit(ONE[four], DATA.proba[four], SITE[four], groups=four, n_draws=500)
-    single = audit(ONE, DATA.proba, SITE, groups=np.arange(N), n_draws=500)
-    assert_allclose(patients.estimate, single.estimate)
-    assert_allclose(patients.statistic, single.statistic, rtol=1e-9)
-    assert_allclose(patients.low, single.low, atol=1e-9)
-    assert patients.p_value == single.p_value
-    names = audit(ONE[four], DATA.proba[four], SITE[four], groups=-four, n_draws=500)
-    assert names.p_value == patients.p_value
+def design_effect(r, groups):
+    """Of residuals r (n,) of one label each, whose variances are v."""
+    r, v = r
+    patients = np.array([r[groups == g].sum() for g in np.unique(groups)])
+    return max(1.0, (patients**2).sum() / v.sum())
+
+
+def test_groups_widen_by_one_design_effect_for_all_subgroups():
+    """Of each class, and of the slope, by hand."""
+    rng = np.random.default_rng(0)
+    patient = np.arange(N) // 6
+    site = SITE[2 * patient]
+    y = np.repeat(rng.multinomial(1, MIXED[::6]), 6, axis=0)
+    z = np.repeat(MIXED[::6], 6, axis=0)
+    found = audit(y, z, site, groups=patient, n_draws=500, min_rows=5)
+    bare = audit(y, z, site, n_draws=500, min_rows=5)
+    e, v = y - z, z * (1 - z)
+    u = np.log(z) - (z * np.log(z)).sum(axis=1, keepdims=True)
+    residuals = [*zip(e.T, v.T, strict=True), ((u * e).sum(axis=1), (z * u**2).sum(axis=1))]
+    d = np.array([design_effect(r, patient) for r in residuals])
+    assert (d > 3).all()
+    assert_allclose(found.statistic * np.sqrt(d[:3]), bare.statistic)
+    assert_allclose(found.slope_statistic * np.sqrt(d[3]), bare.slope_statistic)
+    assert_allclose(found.slope, bare.slope)
+    assert found.p_value > bare.p_value
+    names = audit(y, z, site, groups=-patient, n_draws=500, min_rows=5)
+    assert names.p_value == found.p_value
+
+
+def test_groups_of_one_sample_are_none():
+    """But where residuals are larger than labels of the predictions have."""
+    one = audit(ONE, DATA.proba, SITE, groups=np.arange(N))
+    none = audit(ONE, DATA.proba, SITE)
+    assert (np.abs(one.statistic) <= np.abs(none.statistic) + 1e-12).all()
+    assert_allclose(one.statistic, none.statistic, rtol=0.1)
 
 
 def test_raters_who_lean_to_a_class_are_no_subgroup():
@@ -197,6 +235,144 @@ def test_raters_who_lean_to_a_class_are_no_subgroup():
     shared = audit(y, z, SITE, n_draws=500)
     assert shared.p_value > 0.05
     assert (shared.detectable > audit(y.counts, z, SITE, n_draws=500).detectable).all()
+
+
+def slope_of(y, z):
+    """Of the largest likelihood of softmax(β log z), by a search."""
+    u = np.log(z)
+    mu = y / y.sum(axis=1, keepdims=True)
+
+    def loss(beta):
+        return -(mu * log_softmax(beta * u, axis=1)).sum()
+
+    return minimize_scalar(loss, bounds=(0, 20), method="bounded", options={"xatol": 1e-9}).x
+
+
+def test_the_slope_is_that_of_the_likelihood():
+    """Of two classes, the coefficient of a logistic regression on the log-odds too."""
+    found = audit(DATA.counts, MIXED, SITE)
+    expected = [slope_of(DATA.counts[name == SITE], MIXED[name == SITE]) for name in "abc"]
+    assert_allclose(found.slope[:, 0], expected, rtol=1e-6)
+    z = np.column_stack([MIXED[:, 0], 1 - MIXED[:, 0]])
+    y = ONE[:, 0]
+    two = audit(np.column_stack([y, 1 - y]), z, SITE)
+    x = np.log(z[:, :1] / z[:, 1:])
+    for g, name in enumerate("abc"):
+        model = LogisticRegression(C=np.inf, fit_intercept=False, tol=1e-10)
+        model.fit(x[name == SITE], y[name == SITE])
+        assert two.slope[g, 0] == pytest.approx(model.coef_[0, 0], rel=1e-5)
+
+
+def test_the_slope_by_hand():
+    """Its statistic, limits, and what is detectable, from c of the class frequencies."""
+    found = audit(ONE, MIXED, SITE)
+    for g, name in enumerate("abc"):
+        y, z = ONE[name == SITE], MIXED[name == SITE]
+        u = np.log(z)
+        S = (u * (y - z)).sum()
+        V = ((z * u**2).sum(axis=1) - (z * u).sum(axis=1) ** 2).sum()
+        assert found.slope_statistic[g, 0] == pytest.approx(S / np.sqrt(V))
+        error = found.detectable[g, 0] / np.sqrt((z * (1 - z))[:, 0].sum()) * len(z)
+        assert found.slope_detectable[g, 0] == pytest.approx(error / np.sqrt(V))
+        c = error - norm.ppf(0.8)
+        beta = found.slope[g, 0]
+        q = softmax(beta * u, axis=1)
+        own = ((q * u**2).sum(axis=1) - (q * u).sum(axis=1) ** 2).sum()
+        squares = ((u * (y - q)).sum(axis=1) ** 2).sum()
+        half = c * np.sqrt(max(squares, own)) / own
+        assert found.slope_high[g, 0] == pytest.approx(beta + half)
+        assert found.slope_low[g, 0] == pytest.approx(max(beta - half, 0))
+
+
+def test_powers_of_the_probabilities_divide_the_slope():
+    z = MIXED**1.7
+    found = audit(DATA.counts, MIXED, SITE)
+    sharp = audit(DATA.counts, z / z.sum(axis=1, keepdims=True), SITE)
+    assert_allclose(1.7 * sharp.slope, found.slope)
+
+
+def test_a_weight_of_two_is_a_sample_twice_to_the_slope():
+    w = 1 + np.arange(N) % 2
+    weighted = audit(DATA.counts, MIXED, SITE, sample_weight=w)
+    twice = np.repeat(np.arange(N), w)
+    repeated = audit(DATA.counts[twice], MIXED[twice], SITE[twice])
+    assert_allclose(weighted.slope, repeated.slope)
+
+
+@pytest.mark.parametrize("z", [[1 / 3, 1 / 3, 1 / 3], [0.5, 0.5, 0], [0, 1, 0]])
+def test_no_slope_where_probabilities_are_none_or_alike(z):
+    """Labels that the model calls impossible are found all the same."""
+    for y in (np.tile([0, 1, 0], (N, 1)), np.tile([0, 0, 1], (N, 1))):
+        found = audit(y, np.tile(z, (N, 1)), SITE)
+        assert np.isnan([found.slope, found.slope_low, found.slope_high]).all()
+        impossible = z[y[0].argmax()] == 0
+        assert (np.isinf(found.slope_statistic) == impossible).all()
+
+
+def test_slopes_end_at_0_and_20():
+    """All predicted classes have the label, or another one has it."""
+    z = np.tile([0.8, 0.1, 0.1], (N, 1))
+    right = audit(np.tile([1, 0, 0], (N, 1)), z, SITE)
+    assert_array_equal(right.slope, np.full((3, 1), 20))
+    assert_array_equal(right.slope_low, np.zeros((3, 1)))
+    wrong = audit(np.tile([0, 1, 0], (N, 1)), z, SITE)
+    assert_array_equal(wrong.slope, np.zeros((3, 1)))
+    assert (wrong.slope_high < 1).all()
+
+
+def powered(seed, b, raters, n=400):
+    """Six subgroups, in the third of which z = Q**b over its sum."""
+    rng = np.random.default_rng(seed)
+    Q = rng.dirichlet(np.ones(3), n)
+    site = rng.choice(6, n, p=[0.05, 0.1, 0.15, 0.2, 0.2, 0.3])
+    z = np.where((site == 2)[:, None], softmax(b * np.log(Q), axis=1), Q)
+    return rng.multinomial(raters, Q), z, site
+
+
+@pytest.mark.parametrize(("b", "raters"), [(0.35, 4), (2.0, 4), (2.5, 1)])
+def test_a_subgroup_with_wrong_confidence_is_found(b, raters):
+    """Class frequencies, which are right, do not show it."""
+    for seed in range(3):
+        y, z, site = powered(seed, b, raters)
+        found = subgroup_audit(y, z, {"site": site}, min_rows=10, n_draws=300)
+        assert found.worst == ("site=2", "slope")
+        assert found.p_value <= 0.01 < found.p_values["class frequencies"]
+        assert found.p_values["sharpness"] <= 0.01
+        low, high = found.sharpness.loc["site=2", ["slope_low", "slope_high"]]
+        assert low < 1 / b < high
+        assert high < 1 if b > 1 else low > 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("b", "raters"), [(2.0, 1), (0.5, 4), (1.0, 1)])
+def test_limits_of_slopes_hold_together(b, raters):
+    """In 0.95 of draws or more, less three standard errors of 200."""
+    held, truth = 0, np.where(np.arange(6) == 2, 1 / b, 1.0)
+    for seed in range(200):
+        y, z, site = powered(seed, b, raters)
+        found = subgroup_audit(y, z, {"site": site}, min_rows=2, n_draws=200)
+        wanted = truth[[int(name[-1]) for name in found.subgroups]]
+        low, high = found.columns["slope_low"][:, 0], found.columns["slope_high"][:, 0]
+        held += ((low <= wanted) & (wanted <= high)).all()
+    assert held / 200 > 0.95 - 3 * np.sqrt(0.05 * 0.95 / 200)
+
+
+@pytest.mark.slow
+def test_few_patients_are_no_miscalibration():
+    """At .05, within three standard errors of 200; random signs of patients reject .155."""
+    rejects = 0
+    for seed in range(200):
+        rng = np.random.default_rng([seed, 1])
+        z = rng.dirichlet(np.ones(3), 800)
+        patient = np.arange(800) // 4
+        # labels of a patient come from one number, in 60 % of them
+        same = (rng.random(200) < 0.6)[patient]
+        x = np.where(same, rng.random(200)[patient], rng.random(800))
+        y = (z.cumsum(axis=1) < x[:, None]).sum(axis=1).clip(max=2)
+        site = rng.choice(6, 200, p=[0.05, 0.1, 0.15, 0.2, 0.2, 0.3])[patient]
+        found = subgroup_audit(y, z, site, groups=patient, min_rows=5, n_draws=300)
+        rejects += found.p_value <= 0.05
+    assert rejects / 200 < 0.05 + 3 * np.sqrt(0.05 * 0.95 / 200)
 
 
 def test_known_probabilities_need_groups():
@@ -221,7 +397,9 @@ def test_the_frame_and_the_text():
     y, z, site = two_complaints()
     found = subgroup_audit(y, z, {"site": site}, n_draws=50)
     frame = found.to_frame()
-    assert frame.shape == (9, 13)
+    assert frame.shape == (9, 18)
+    columns = ["n", "slope", "slope_low", "slope_high", "slope_statistic", "slope_detectable"]
+    assert found.sharpness.equals(frame.xs(0, level="class")[columns])
     assert frame.loc[found.worst, "estimate"] == frame.estimate.abs().max()
     assert frame.loc[found.worst, "low"] > 0
     for name, column in found.columns.items():

@@ -112,10 +112,12 @@ def test_fixed_raters_by_hand():
     assert found.n_raters is None
 
 
-def test_random_raters_by_hand():
+@pytest.mark.filterwarnings("ignore:There are only 3 raters")
+def test_three_random_raters_by_hand():
     """Three mean squares of a crossed design, and Satterthwaite's degrees of freedom."""
     x = said_by(bias=(-0.8, 0.8)).astype(float)
-    parts = x[:, EXPERT], x[:, ~EXPERT]
+    three = [0, 1, 2, 5, 6, 7]
+    parts = x[:, three[:3]], x[:, three[3:]]
     means = [part.mean(axis=1) for part in parts]
     V = V_row = (means[0] - means[1]).var(ddof=1) / N
     noise = V_row**2 / (N - 1)
@@ -123,10 +125,11 @@ def test_random_raters_by_hand():
         n_raters = part.shape[1]
         V_rat = part.mean(axis=0).var(ddof=1) / n_raters
         V_cell = part.var(axis=1).sum() / (N**2 * (n_raters - 1))
-        if V_rat > V_cell:
-            V += V_rat - V_cell
-            noise += V_rat**2 / (n_raters - 1) + V_cell**2 / (N - 1)
-    found = rater_group_difference(expected_accuracy, of(x.astype(int)), GROUP, ONES)
+        V += max(V_rat - V_cell, 0)
+        # three may look alike by chance
+        noise += V_rat**2 / (n_raters - 1) + V_cell**2 / (N - 1)
+    groups = dict.fromkeys(NAMES) | dict(zip(NAMES[three], GROUP[three], strict=True))
+    found = rater_group_difference(expected_accuracy, of(x.astype(int)), groups, ONES)
     assert 1.2 * V_row < V
     assert found.standard_error == pytest.approx(np.sqrt(V), rel=1e-10)
     assert found.df == pytest.approx(V**2 / noise, rel=1e-10)
@@ -195,7 +198,8 @@ def test_groups_by_the_names_of_raters():
     named = pd.Series(GROUP, index=NAMES)
     more = pd.concat([named, pd.Series(["expert"], index=["Zoe"])])
     for groups in (GROUP.tolist(), named[::-1], more.to_dict(), pd.Series(GROUP)):
-        assert numbers(rater_group_difference(irreducible_loss, Y, groups)) == expected
+        found = rater_group_difference(irreducible_loss, Y, groups)
+        assert_allclose(numbers(found), expected, rtol=1e-10)
     fewer = named.to_dict() | {"k": None, "j": pd.NA}
     with pytest.warns(UserWarning, match="only 4 raters"):
         found = rater_group_difference(irreducible_loss, Y, fewer)
@@ -273,7 +277,7 @@ def test_roots_and_few_samples_are_squared_and_added(metric, y, prediction, rate
 
 
 def test_a_rater_who_labels_nearly_all():
-    """Without her hardly a sample is left: no interval for new raters, one for these."""
+    """Without her hardly a sample is left: a very wide interval of a mean, else one for these."""
     said = said_by(60).astype(object)
     said[4:, 1:R] = None
     y, z = of(said), proba_of(60)
@@ -281,9 +285,12 @@ def test_a_rater_who_labels_nearly_all():
         ValueError,
         match=r"^Group 'expert' of rater_groups: Without rater a only 6\.7% .* raters=\"fixed\"",
     ):
-        rater_group_difference(label_log_loss, y, GROUP, z)
+        rater_group_difference(lambda y, z: label_log_loss(y, z), y, GROUP, z)
     fixed = rater_group_difference(label_log_loss, y, GROUP, z, raters="fixed")
     assert fixed.low < fixed.estimate < fixed.high
+    with pytest.warns(UserWarning, match=r"The 5 raters are worth only 1\.1"):
+        wide = rater_group_difference(label_log_loss, y, GROUP, z)
+    assert wide.high - wide.low > 3 * (fixed.high - fixed.low)
     # the others give a quarter each: she is worth more than they are, and the interval is wide
     said = said_by(60).astype(object)
     given = np.random.default_rng(0).random((60, R - 1)) < 0.25

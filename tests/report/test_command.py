@@ -291,7 +291,13 @@ def test_a_dry_run_says_what_is_supported_and_writes_nothing(files):
     costs.to_csv(files.folder / "costs.csv")
     assert files.run("--dry-run", *more, "--costs", str(files.folder / "costs.csv")) == 0
     said = files.capsys.readouterr().out
-    for words in ("raters named: 1", "no case has two", "2 stay together", "mean cost", "in steps"):
+    for words in (
+        "raters named: 1",
+        "no case has two",
+        "2 stay together",
+        "mean cost",
+        "one step apart",
+    ):
         assert words in said
     assert "subgroups by site → 1 values" in said
     files.proba = pd.DataFrame({"image": IDS, "gpt": "benign"})

@@ -96,7 +96,11 @@ def draw(seed, folder):
         options += ["--costs", str(folder / "costs.csv")]
     proba.sample(frac=1, random_state=seed).to_csv(folder / "proba.csv", index=False)
     named = kind == "findings" or rng.random() < 0.7
+    options += ["--margin", str([0.05, 0.1, 0.02][seed % 3])]
     if named:
+        if seed % 3:
+            long["status"] = np.where(long["reader"] < "R2", "expert", "trainee")
+            options += ["--rater-groups", "status"]
         long.sample(frac=1, random_state=seed).to_csv(folder / "labels.csv", index=False)
         options += ["--columns", "image", "reader", "label"]
     else:
@@ -289,6 +293,18 @@ def calibration_intercept(y, prediction, k):
     return a
 
 
+def common_slope(mu, z):
+    """β at which ``Σ log z (μ̂ − softmax(β log z))`` is 0, by halving."""
+    low, high = 0.0, 20.0
+    u = np.log(np.maximum(z, 1e-6))
+    for _ in range(60):
+        b = (low + high) / 2
+        q = np.exp(b * u)
+        q /= q.sum(axis=1, keepdims=True)
+        low, high = (b, high) if (u * (mu - q)).sum() > 0 else (low, b)
+    return b
+
+
 def of_pairs(read, quantity, rater):
     """Of comparisons of two labels of a case, each case or each rater's label counting once."""
     who, what = quantity.split("_")
@@ -362,8 +378,13 @@ def expected(read, entry):
         # columns of text have no order, those of an array do
         y = read.y if read.named or weights == "nominal" else read.counts
         return by_hand, interval(function, y, None, weights=weights)
+    if quantity in ("accuracy_difference", "agreement_difference"):
+        return between_groups(read, entry, raters)
     if quantity.split("_")[-1] in ("error", "steps") and read.named and "calib" not in quantity:
         return of_raters(read, entry, raters)
+    if quantity == "temperature":
+        fitted = TemperatureScaling("proba").fit(read.z, read.counts)
+        return None, (fitted.temperature_, np.nan, np.nan)
     if quantity == "equivalent_raters":
         found = comparison(read, "fixed")
         return None, (found.worth, found.worth_low, found.worth_high)
@@ -435,6 +456,26 @@ def of_raters(read, entry, raters):
     return of_pairs(read, entry["quantity"], rater), factor * np.array(ends)
 
 
+def between_groups(read, entry, raters):
+    """Experts minus trainees, by the mean over the cases of each."""
+    of_accuracy = entry["quantity"] == "accuracy_difference"
+    means = []
+    for group in entry["part"].split(" minus "):
+        own = read.long[(read.long["status"] == group) & read.long["image"].isin(read.ids)]
+        counts = pd.crosstab(own["image"], own["label"]).reindex(columns=read.classes, fill_value=0)
+        if of_accuracy:
+            means.append(agreement(counts, read.proba.loc[counts.index]).mean())
+        else:
+            means.append(1 - disagreement(counts[counts.sum(axis=1) >= 2]).mean())
+    of = read.long.drop_duplicates("reader").set_index("reader")["status"]
+    how = {**read.how, "raters": raters, "confidence_level": entry["level"]}
+    function = metrics.expected_accuracy if of_accuracy else percent_agreement
+    call = metrics.rater_group_difference(
+        function, read.y, of, read.proba if of_accuracy else None, **how
+    )
+    return means[0] - means[1], call
+
+
 def of_table(read, entry):
     table = metrics.rater_table(read.y, **read.how)
     if entry["quantity"] == "raters_alike_p":
@@ -455,6 +496,9 @@ def of_subgroup(read, entry):
         k = read.classes.index(entry["class_name"])
         estimate = (read.z - read.mu)[own, k].mean()
         return estimate, table.loc[entry["part"], entry["class_name"]][["estimate", "low", "high"]]
+    if entry["quantity"] == "slope":
+        shown = table.loc[entry["part"]].iloc[0][["slope", "slope_low", "slope_high"]]
+        return common_slope(read.mu[own], read.z[own]), shown
     some = own & (read.n >= 2)
     estimate = PUBLIC[entry["quantity"]][1](read.counts[some], read.z[some])
     names = [entry["quantity"] + end for end in ("", "_low", "_high")]
@@ -548,15 +592,36 @@ def check_counts(read, data):
         np.testing.assert_allclose(by_model[k], read.mu[read.first == k].mean(axis=0), atol=1e-9)
 
 
-def state_of(number, hard):
+def state_of(number, hard, margin):
     """What an interval says, by the rules of the guide."""
     low, high = number["low"], number["high"]
     if hard:
-        rules = {"better": high < 0, "as_good": high < 0.05, "worse": low > 0}
+        rules = {"better": high < 0, "as_good": high < margin, "worse": low > 0}
     else:
         within = low >= -0.02 and high <= 0.02
         rules = {"calibrated": within, "overconfident": low > 0.02, "underconfident": high < -0.02}
     return next((state for state, holds in rules.items() if holds), "inconclusive")
+
+
+def check_tables(folder, data):
+    """Each number stands in one table; figures are there twice."""
+    written = sorted(path.relative_to(folder).as_posix() for path in folder.glob("*/*"))
+    assert written == data["files"]
+    text = {"class_name": str, "part": str}
+    places = [place for place in folder.glob("tables/*.csv") if place.stem != "disputed"]
+    tables = [pd.read_csv(place, dtype=text) for place in places]
+    rows = pd.concat(tables).astype(object)
+    found = rows.where(rows.notna(), None).to_dict("records")
+    names = {
+        (row["quantity"], row["subset"], str(row["class_name"]), str(row["part"])): row
+        for row in found
+    }
+    assert len(found) == len(data["numbers"])
+    for m in data["numbers"]:
+        row = names[m["quantity"], m["subset"], str(m["class_name"]), str(m["part"])]
+        assert (row["unit"], row["estimate"], row["low"]) == (m["unit"], m["estimate"], m["low"])
+    pictures = {name.removesuffix(".svg") for name in data["files"] if name.endswith(".svg")}
+    assert pictures == {name.removesuffix(".png") for name in data["files"] if ".png" in name}
 
 
 def check_verdict(data, hard):
@@ -570,7 +635,8 @@ def check_verdict(data, hard):
     verdict = {said["about"]: said for said in data["verdict"]}
     if "data" in verdict:
         return
-    assert verdict["these_raters"]["state"] == state_of(these, hard)
+    state = state_of(these, hard, data["settings"]["margin"])
+    assert verdict["these_raters"]["state"] == state
     if hard and data["raters"]:
         assert data["raters"]["sentences"][0].startswith(verdict["these_raters"]["title"])
     assert ("any_rater" in verdict) == (new is not None)
@@ -603,6 +669,7 @@ def test_every_number_is_that_of_pandas_and_of_one_public_call(seed, tmp_path, m
         read |= {name: Read(tmp_path, options, name) for name in FINDINGS}
     check_counts(read[finding], data)
     check_verdict(data, "--predicted-labels" in options)
+    check_tables(folder, data)
     for entry in data["numbers"]:
         part = entry["part"] if entry["part"] in FINDINGS else finding
         check(read[part], entry)

@@ -4,7 +4,11 @@ import numpy as np
 import pytest
 
 from sklearn_lhcal.label_histogram import Annotations, fleiss_kappa, krippendorff_alpha
-from sklearn_lhcal.metrics import rater_comparison
+from sklearn_lhcal.metrics import (
+    expected_accuracy,
+    rater_comparison,
+    rater_group_difference,
+)
 from sklearn_lhcal.report import report
 
 pytest.importorskip("jinja2")
@@ -39,7 +43,7 @@ def test_the_difference_is_that_of_the_comparison(study, made):
     expected = rater_comparison(y, p, margin=0.05, **how)
     (found,) = [m for m in made.data["numbers"] if m["quantity"] == "excess_error"][:1]
     assert found["estimate"] == pytest.approx(expected.difference.estimate, abs=1e-12)
-    assert f"{expected.worth_low:.1f} raters at least" in made.data["raters"]["sentences"][-1]
+    assert f"raters: {expected.worth_low:.1f} at least" in made.data["raters"]["sentences"][-1]
 
 
 def test_the_rater_who_guesses_stands_out(made):
@@ -169,12 +173,14 @@ def test_a_judge_of_grades_has_one_comparison(study):
     assert found["reconciled"] == []
 
 
-@pytest.mark.parametrize(("seed", "alike"), [(0, False), (1, True)])
-def test_raters_who_do_not_differ_make_no_wider_claim(seed, alike):
-    """Labels are drawn alike; of these two studies one has a variance of the raters above 0."""
-    rng = np.random.default_rng(seed)
+@pytest.mark.parametrize("alike", [False, True])
+def test_raters_who_do_not_differ_make_no_wider_claim(alike):
+    """Labels are drawn alike, or six raters say the same of each case."""
+    rng = np.random.default_rng(1)
     p = rng.dirichlet([0.4, 0.4, 0.4], 60)
     said = (p.cumsum(axis=1)[:, None] < rng.random((60, 6, 1))).sum(axis=2).clip(max=2)
+    if alike:
+        said[:] = said[:, :1]
     y = Annotations.from_matrix(said, classes=[0, 1, 2])
     found = report(y, np.eye(3)[p.argmax(axis=1)])
     ends = {row[1]: row[5:7] for row in numbers(found, "excess_error") if row[3] is None}
@@ -185,3 +191,40 @@ def test_raters_who_do_not_differ_make_no_wider_claim(seed, alike):
     assert (verdict["title"] == "No difference between raters shown") == alike
     assert ("no difference between the raters" in sentences) == alike
     assert ("For any raters" in sentences) != alike
+
+
+@pytest.mark.filterwarnings("ignore:.*raters")
+def test_groups_of_raters_are_compared():
+    """For new raters where both groups have three; a group of one has no pairs."""
+    rng = np.random.default_rng(0)
+    p = rng.dirichlet([0.4, 0.4, 0.4], 120)
+    said = (p.cumsum(axis=1)[:, None] < rng.random((120, 7, 1))).sum(axis=2).clip(max=2)
+    # trainees guess more often
+    guess = rng.random((120, 7)) < np.array([0.0] * 3 + [0.6] * 3 + [0.2])
+    said = np.where(guess, rng.integers(3, size=said.shape), said)
+    y = Annotations.from_matrix(said, raters=list("abcdefg"))
+    group = dict.fromkeys("abc", "expert") | dict.fromkeys("def", "trainee") | {"g": "student"}
+    made = report(y, p, rater_groups=group, margin=0.3)
+    rows = [m for m in made.data["numbers"] if m["quantity"].endswith("y_difference")]
+    found = {(m["part"], m["subset"]): m for m in rows}
+    both = found["expert minus trainee", "new_raters"]
+    assert both["level"] == pytest.approx(1 - 0.05 / 3)
+    assert both["n"] == 120
+    options = {"compare": ("expert", "trainee"), "confidence_level": both["level"]}
+    call = rater_group_difference(expected_accuracy, y, group, p, random_state=0, **options)
+    assert (both["estimate"], both["low"], both["high"]) == pytest.approx(call[:3], abs=1e-12)
+    assert both["low"] > 0
+    assert "expert minus trainee" in made.html
+    assert ("student minus trainee", "uncalibrated") in found
+    assert made.data["settings"]["margin"] == 0.3
+    assert "margin of non-inferiority is 30 percentage points" in made.html
+
+
+def test_without_groups_nothing_is_said_of_them(made):
+    assert "Groups of raters" not in made.html
+
+
+def test_a_margin_is_a_share(study):
+    _, y, p = study
+    with pytest.raises(ValueError, match=r"0\.05 is 5 points"):
+        report(y, p, classes=CLASSES, margin=5.0)

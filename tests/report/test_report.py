@@ -376,7 +376,8 @@ def test_a_failed_save_leaves_the_old_page(made, tmp_path, monkeypatch):
     with pytest.raises(OSError, match="disk full"):
         made.save(tmp_path / "out")
     assert (tmp_path / "out/report.html").read_text(encoding="utf-8") == page
-    assert sorted(os.listdir(tmp_path / "out")) == ["report.html", "report.json"]
+    parts = ["figures", "report.html", "report.json", "tables"]
+    assert sorted(os.listdir(tmp_path / "out")) == parts
 
 
 # ---------------------------------------------------------------------------------------- command

@@ -1,5 +1,6 @@
 """Both files of a report are written or neither, and bad places are seen before computing."""
 
+import json
 import os
 import pathlib
 import threading
@@ -12,8 +13,9 @@ from sklearn_lhcal.report import Report, command
 NAMES = ["report.html", "report.json"]
 
 
-def made(word):
-    return Report({"checks": [], "word": word}, f"<p>{word}</p>")
+def made(word, *figures):
+    files = {f"figures/{name}.svg": word.encode() for name in figures}
+    return Report({"checks": [], "word": word, "files": list(files)}, f"<p>{word}</p>", files)
 
 
 def words(folder):
@@ -47,6 +49,49 @@ def test_a_failure_leaves_all_as_it_was(tmp_path, monkeypatch, old, n_done):
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
 
 
+def test_figures_of_the_report_before_go_and_others_stay(tmp_path):
+    made("old", "a", "b").save(tmp_path)
+    (tmp_path / "figures" / "mine.svg").write_text("mine")
+    made("new", "b", "c").save(tmp_path)
+    texts = {path.stem: path.read_text() for path in (tmp_path / "figures").iterdir()}
+    assert texts == {"b": "new", "c": "new", "mine": "mine"}
+
+
+@pytest.mark.parametrize("n_done", range(4))
+def test_a_failure_leaves_figures_as_they_were(tmp_path, monkeypatch, n_done):
+    made("old", "a", "b").save(tmp_path)
+    before = {path: path.read_text() for path in tmp_path.rglob("*") if path.is_file()}
+    replace, calls = os.replace, []
+
+    def fail(*paths):
+        calls.append(paths)
+        if len(calls) == n_done + 1:
+            raise OSError("disk full")
+        replace(*paths)
+
+    monkeypatch.setattr(os, "replace", fail)
+    with pytest.raises(OSError, match="disk full"):
+        made("new", "b", "c").save(tmp_path)
+    assert {path: path.read_text() for path in tmp_path.rglob("*") if path.is_file()} == before
+
+
+@pytest.mark.parametrize("files", ["../mine.svg", ["../mine.svg"], [["x"]], 3])
+def test_a_list_of_files_that_was_changed_deletes_nothing_else(tmp_path, files):
+    mine = tmp_path / "mine.svg"
+    mine.write_text("mine")
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "report.json").write_text(json.dumps({"files": files}))
+    made("new").save(tmp_path / "out")
+    assert mine.read_text() == "mine"
+
+
+def test_a_file_called_figures_is_seen_before_computing(tmp_path):
+    (tmp_path / "figures").write_text("mine")
+    with pytest.raises(NotADirectoryError, match="figures"):
+        made("new").save(tmp_path)
+    assert os.listdir(tmp_path) == ["figures"]
+
+
 def test_a_folder_in_the_place_of_a_file(tmp_path):
     (tmp_path / "report.html").mkdir()
     with pytest.raises(IsADirectoryError, match=r"report\.html"):
@@ -76,6 +121,14 @@ def test_a_writer_that_never_ends_is_named(tmp_path, monkeypatch):
     (tmp_path / ".report").rmdir()
     made("new").save(tmp_path)
     assert all("new" in text for text in words(tmp_path))
+
+
+def test_a_folder_that_was_left_is_seen_before_computing(tmp_path):
+    left = tmp_path / ".report"
+    left.mkdir()
+    os.utime(left, (0, 0))
+    with pytest.raises(FileExistsError, match=r"delete it.*\.report"):
+        command.check_folder(tmp_path)
 
 
 @pytest.fixture

@@ -33,7 +33,10 @@ def test_subgroups_are_those_of_the_audit():
         assert number["estimate"] == row["estimate"]
         losses = every["irreducible_loss", None, row["subgroup"]]
         assert losses["high"] == row["irreducible_loss_high"]
+        slope = every["slope", None, row["subgroup"]]
+        assert [slope["low"], slope["high"]] == [row["slope_low"], row["slope_high"]]
     assert "site=north" in made.html
+    assert "Calibration slope" in made.html
     schema = json.loads(files("sklearn_lhcal.report").joinpath("schema.json").read_text())
     jsonschema.validate(made.data, schema)
 

@@ -424,8 +424,12 @@ def flags(options):
     item = options.get("item")
     case = "-" if item is None else item if isinstance(item, str) else "+".join(item)
     words = ["--columns", case, options.get("rater", "-"), options.get("label", "-")]
-    for name in ("raters", "items", "labels", "total", "weight", "order", "sheet"):
+    for name in ("raters", "items", "labels", "total", "weight", "order", "sheet", "finding"):
         words += [f"--{name}", options[name]] if name in options else []
+    for name in ("findings", "none"):
+        given = options.get(name, [])
+        words += [f"--{name}", *([given] if isinstance(given, str) else given)] if given else []
+    words += ["--several"] if "several" in options else []
     words += ["--on-duplicate", options["on_duplicate"]] if "on_duplicate" in options else []
     words += ["--tidy"] if "tidy" in options else []
     where = options.get("where", [])
@@ -452,6 +456,25 @@ def test_the_command_reads_the_same(name, tmp_path, monkeypatch):
     counts = pd.DataFrame(labels.counts, studies[name].ids, studies[name].classes)
     found = {item: {c: int(n) for c, n in row.items() if n} for item, row in counts.iterrows()}
     assert found == expected
+
+
+@pytest.mark.parametrize("name", [name for name in FINDINGS if len(FINDINGS[name][1]) > 1])
+def test_the_command_reads_the_same_findings(name, tmp_path, monkeypatch):
+    """How many said yes, of those who were asked; the model knows all findings."""
+    options, expected = FINDINGS[name]
+    findings = sorted({finding for of in expected.values() for finding in of})
+    pd.DataFrame(0.5, pd.Index(expected, name="id"), findings).to_csv(tmp_path / "model.csv")
+    studies = {}
+    monkeypatch.setattr(command, "_first", lambda study: studies.setdefault("", study) and [])
+    files = ["--annotations", str(LAYOUTS / name), *flags(options), "--only", findings[0]]
+    files += ["--not-a-class", "-1", "--proba", str(tmp_path / "model.csv")]
+    assert command.main(["report", *files, "--output", str(tmp_path / "out"), "--dry-run"]) == 0
+    found = {}
+    for finding, study in studies[""].findings.items():
+        for item, (no, yes) in zip(study.ids, study.labels.counts.tolist(), strict=True):
+            found.setdefault(item, {})[finding] = (yes, no + yes)
+    asked = {item: {f: n for f, n in of.items() if n[1]} for item, of in expected.items()}
+    assert found == asked
 
 
 def test_the_same_frame_is_read_alike():
@@ -505,6 +528,27 @@ def test_tables_in_memory():
     options = {"item": "case", "rater": "reader", "label": "grade"}
     for source in (frame, pl.from_pandas(frame), frame.to_dict("records")):
         assert counts_of(label_table(source, **options)) == COUNTS
+
+
+def test_readers_without_a_common_name(tmp_path, capsys):
+    """They are listed."""
+    rows = {"case": ["a", "b"], "Smith": ["x", "y"], "Jones": ["x", "x"], "note": ["", "?"]}
+    pd.DataFrame(rows).to_csv(tmp_path / "wide.csv", index=False)
+    model = pd.DataFrame(0.5, pd.Index(["a", "b"], name="case"), ["x", "y"])
+    model.to_csv(tmp_path / "model.csv")
+    files = ["--annotations", str(tmp_path / "wide.csv"), "--proba", str(tmp_path / "model.csv")]
+    words = [*files, "--columns", "case", "--raters", "Smith", "Jones", "--dry-run"]
+    assert command.main(["report", *words, "--output", str(tmp_path / "out")]) == 0
+    assert "case b: Jones: x, Smith: y" in capsys.readouterr().out
+
+
+def test_columns_by_several_patterns_and_names():
+    """A name is no beginning of others."""
+    frame = pd.DataFrame({"case": [1], "MD 1": ["x"], "MD 2": ["y"], "PA": ["x"], "PA note": ["?"]})
+    table = label_table(frame, item="case", raters=["MD *", "PA"])
+    assert table["rater"].tolist() == ["1", "2", "PA"]
+    with pytest.raises(ValueError, match=r"No column is like 'RN \*'"):
+        label_table(frame, item="case", raters=["MD *", "RN *"])
 
 
 def test_orders_are_numbers_or_times():
@@ -573,3 +617,67 @@ def test_files_that_are_no_tables(tmp_path):
     (tmp_path / "broken.json").write_text("{")
     with pytest.raises(ValueError, match=r"broken.json holds no json table"):
         label_table(tmp_path / "broken.json", item="a", label="b")
+
+
+@pytest.fixture
+def clinic(tmp_path):
+    """A sheet with grades as people type them, and a model that spells ids and grades its way."""
+    rows = {
+        "Case ID": ["LV-01", "LV-02", "LV-03", "LV-04"],
+        "Patient": ["p1", "p1", "p2", "p3"],
+        "Site": ["x", "y", "x", "y"],
+        "Reader 1 (JS)": ["1 - none", "2 - mild", "1", None],
+        "Reader 2 (MK)": ["1 - None", "1 - none", "mild", "2 (mild)"],
+    }
+    pd.DataFrame(rows).to_csv(tmp_path / "sheet.csv", index=False)
+    ids = pd.Index(["lv-01", "lv-02", "lv-03", "lv-04"], name="case")
+    model = pd.DataFrame(0.5, ids, ["none", "mild"])
+    model.to_csv(tmp_path / "model.csv")
+    files = ["--annotations", str(tmp_path / "sheet.csv"), "--proba", str(tmp_path / "model.csv")]
+    words = ["--columns", "Case ID", "--raters", "Reader *", "--output", str(tmp_path / "out")]
+    return ["report", *files, *words, "--dry-run"]
+
+
+def test_grades_have_the_words_that_the_model_knows(clinic, capsys):
+    about = ["--tidy", "--patient", "Patient", "--subgroups", "Site"]
+    assert command.main([*clinic, *about, "--ordered", "none", "mild"]) == 0
+    said = capsys.readouterr().out
+    assert "case lv-02: 1 (JS): mild, 2 (MK): none" in said
+    assert "none < mild, from the lowest" in said
+    # what cases are meets as labels do
+    assert "patients → 3 stay together" in said
+    assert "subgroups by Site → 2 values" in said
+
+
+def test_a_column_that_no_case_has_is_an_error(clinic, capsys, tmp_path):
+    about = pd.DataFrame({"id": ["q7", "q8"], "Scanner": ["x", "y"]})
+    about.to_csv(tmp_path / "about.csv", index=False)
+    cases = ["--cases", str(tmp_path / "about.csv"), "--subgroups", "Scanner"]
+    assert command.main([*clinic, "--tidy", *cases, "--patient", "Patient"]) == 2
+    assert "--groups has no 'Scanner' of 4 cases" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("margin", ["10", "10%", "-0.1", "1"])
+def test_a_margin_that_is_no_share_is_refused_at_once(clinic, capsys, margin):
+    with pytest.raises(SystemExit):
+        command.main([*clinic, f"--margin={margin}"])
+    assert "0.05 is 5 percentage points" in capsys.readouterr().err
+
+
+def test_names_of_classes_may_be_changed_together(clinic, capsys):
+    changes = ["1 - none=none", "1=none", "1 - None=none", "2 - mild=mild", "2 (mild)=mild"]
+    assert command.main([*clinic, "--map", *changes]) == 0
+    assert "classes: none, mild" in capsys.readouterr().out
+
+
+def test_tidied_labels_take_the_spelling_of_given_classes():
+    rows = pd.DataFrame({"i": range(4), "l": ["1 - None", "1", "2 (mild)", "MILD"]})
+    how = {"item": "i", "label": "l", "tidy": True}
+    assert label_table(rows, **how)["label"].tolist() == ["1", "1", "2", "MILD"]
+    words = label_table(rows, **how, classes=["none", "mild"])["label"].tolist()
+    assert words == ["none", "none", "mild", "mild"]
+    assert label_table(rows[:3], **how, classes=["1", "2"])["label"].tolist() == [1, 1, 2]
+    # one number with two words
+    rows["l"] = ["1 - none", "1 - mild", "2", "2"]
+    with pytest.raises(ValueError, match=r"are \['mild', 'none'\] at once"):
+        label_table(rows, **how, classes=["none", "mild"])

@@ -1,6 +1,7 @@
 """For whom are the probabilities wrong: a test of calibration by subgroups, and its limits.
 
-Letters: e = μ̂ − z, M_gi the weight of sample i in subgroup g, 0 outside of it, W_g = Σ_i M_gi.
+Letters: e = μ̂ − z, M_gi the weight of sample i in subgroup g, 0 outside of it, W_g = Σ_i M_gi, and
+u = log z − Σ_k z_k log z_k. The residuals of a sample are Σ_k u_k e_k, of its sharpness, and e.
 """
 
 import warnings
@@ -12,6 +13,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.optimize import brentq
 from scipy.stats import norm
 from sklearn.utils import check_random_state
 
@@ -29,7 +31,7 @@ from ..._utils.checks import (
 )
 from ..._utils.names import check_row_names, column_names
 from ..._utils.results import DataFrame, frame_of, result
-from ..._utils.simplex import EPS
+from ..._utils.simplex import EPS, row_sum, softmax
 from ..._utils.types import ArrayLike, Groups, LabelsLike, Seed, Weights
 from ...distributions import PointMass
 from .._binned import raters_repeat
@@ -45,6 +47,10 @@ _OWN = 50
 _FEW = 10
 _ENDS_DRAWN = 10_000
 _ROUNDING = 1e-9
+# probabilities whose logarithms are smaller do not count for more
+_LEAST_Z = 1e-6
+# of a slope: where labels and predicted classes are all the same, none fits better than infinity
+_MOST_SLOPE = 20.0
 _ENDS = ("", "_low", "_high")
 _OF_LOSSES = [f"{loss}_loss{end}" for loss in ("irreducible", "epistemic") for end in _ENDS]
 _NO_LOSSES = "no losses: fewer than two units have two labels"
@@ -58,7 +64,9 @@ Levels = tuple[list[str], Indices]
 # lines of the table that is printed, and its columns
 _LINES = 12
 _SHOWN = dict(n="n", estimate="z − μ̂", low="low", high="high")
+_SHOWN |= dict(slope="slope", slope_low="low", slope_high="high")
 _SHOWN |= {"irreducible_loss": "IL", "epistemic_loss": "EL"}
+_OF_SLOPES = ["slope", "slope_low", "slope_high", "slope_statistic", "slope_detectable"]
 
 
 @result
@@ -78,6 +86,12 @@ class SubgroupAudit(NamedTuple):
         - low, high : simultaneous limits of this mean
         - statistic : ``T_gk``, the sum of μ̂ − z in standard deviations of calibrated predictions
         - detectable : the mean error that this audit would find with a probability of 0.8
+        - slope : calibration slope β of the subgroup, the β with which softmax(β log z) fits its
+          labels best: 1 if calibrated, below 1 where the model is overconfident, above 1 where it
+          is underconfident; between 0 and 20. NaN where all predictions have classes that are
+          equally likely or impossible
+        - slope_low, slope_high : its simultaneous limits, cut to the same range
+        - slope_statistic, slope_detectable : as above; of slope − 1
         - irreducible_loss, irreducible_loss_low, irreducible_loss_high : expected disagreement of
           two raters in the subgroup, with its own interval; NaN where fewer than two samples have
           two labels
@@ -86,8 +100,11 @@ class SubgroupAudit(NamedTuple):
         - note : what is to be known of these losses; empty where nothing is
     p_value : float
         Of the hypothesis that the predictions are calibrated in all subgroups.
+    p_values : dict of str to float
+        Of "class frequencies" and "sharpness" (slopes), each by itself.
     worst : tuple
-        The subgroup and the class that stand out most: ``to_frame().loc[worst]`` is their row.
+        The subgroup and the class that stand out most: ``to_frame().loc[worst]`` is their row. Or
+        the subgroup and "slope", with ``sharpness.loc[worst[0]]``.
     left_out : dict of str to int
         Size of each subgroup that is smaller than `min_rows`.
     confidence_level : float
@@ -98,6 +115,7 @@ class SubgroupAudit(NamedTuple):
     classes: list
     columns: dict[str, NDArray]
     p_value: float
+    p_values: dict[str, float]
     worst: tuple
     left_out: dict[str, int]
     confidence_level: float
@@ -105,6 +123,12 @@ class SubgroupAudit(NamedTuple):
     def to_frame(self) -> "DataFrame":
         """A pandas DataFrame, one row for each subgroup and class."""
         return frame_of({"subgroup": self.subgroups, "class": self.classes}, **self.columns)
+
+    @property
+    def sharpness(self) -> "DataFrame":
+        """A pandas DataFrame of the slopes, one row for each subgroup."""
+        slopes = {name: self.columns[name][:, 0] for name in ("n", *_OF_SLOPES)}
+        return frame_of({"subgroup": self.subgroups}, **slopes)
 
     def __str__(self) -> str:
         """The verdict, and the subgroups that stand out most, each with its worst class."""
@@ -116,8 +140,9 @@ class SubgroupAudit(NamedTuple):
         each = each.rename(columns=_SHOWN).reset_index()
         table = each.head(_LINES).to_string(index=False, float_format="{:.3f}".format)
         return (
-            f"H0: calibrated in each of {len(each)} subgroups; p = {self.p_value:.2g}\n"
-            "z − μ̂ > 0: predicted too often; simultaneous limits\n"
+            f"H0: calibrated in each of {len(each)} subgroups; p = {self.p_value:.2g} "
+            f"({', '.join(f'{name} {p:.2g}' for name, p in self.p_values.items())})\n"
+            "z − μ̂ > 0: predicted too often; slope < 1: overconfident; simultaneous limits\n"
             f"{table}\n"
             f"left out as too small: {len(self.left_out)}"
         )
@@ -130,6 +155,7 @@ def _outstanding(frame: Any) -> Any:
     """
     T = frame.statistic.abs().round(9)
     worst = T[::-1].groupby(level=0, sort=False).idxmax()[::-1]
+    T = np.maximum(T, frame.slope_statistic.abs().round(9))
     return frame.loc[T.loc[worst].sort_values(ascending=False, kind="stable").index]
 
 
@@ -152,13 +178,15 @@ def subgroup_audit(
     ``T_gk = Σ_{i∈g} w_i (μ̂_ik − z_ik) / √V_gk`` for each subgroup g and class k, where ``V_gk =
     Σ_{i∈g} w_i² z_ik (1 − z_ik) (1/n_i + (1 − 1/n_i) ρ_g)`` is its variance if the predictions z
     are calibrated. ρ_g is the correlation of two raters of a sample **in this subgroup**: one
-    number for all would take more disagreement in one subgroup for miscalibration. The largest
-    absolute T_gk is compared with that of each draw of new labels from the predictions, so that the
-    p-value counts how many subgroups and classes were looked at.
+    number for all would take more disagreement in one subgroup for miscalibration. Predictions can
+    be too extreme while all class frequencies are right. So each subgroup has one more statistic,
+    ``T_g = Σ_{i∈g} w_i Σ_k log z_ik (μ̂_ik − z_ik) / √V_g``, the score of its calibration slope: it
+    is below 0 where the model is overconfident. The largest absolute value of all is compared with
+    that of each draw of new labels from the predictions, so that the p-value counts how many
+    subgroups and classes were looked at.
 
-    Each subgroup has two losses beside it, for two different complaints. Raters disagree more on
-    its samples where its irreducible loss is large. The model is worse on them where its epistemic
-    loss is large.
+    Each subgroup has two losses beside it. Raters disagree more on its samples where its
+    irreducible loss is large. The model is worse on them where its epistemic loss is large.
 
     Parameters
     ----------
@@ -190,7 +218,8 @@ def subgroup_audit(
     Returns
     -------
     SubgroupAudit
-        Printed, it shows the subgroups that stand out most; `to_frame` has all.
+        Printed, it shows the subgroups that stand out most; `to_frame` has all, and `sharpness` the
+        slopes.
 
     Raises
     ------
@@ -203,16 +232,25 @@ def subgroup_audit(
     **Draws.** Labels come from z where a sample has one rater, else from a Dirichlet-multinomial
     around z. ρ_g is the moment estimate ``Σ w EL_i / Σ w (1 − Σ_k z_ik²)``. A subgroup with
     m < 50 samples of two labels has ``ρ + (m/50)(ρ_g − ρ)`` instead, ρ that of all samples. With
-    `groups`, and with `Annotations` whose raters repeat, residuals are drawn with random signs, as
-    in `null_calibration_error`, and V is their variance. Calibrated then means for new raters.
+    `groups` the same labels are drawn, and each V is multiplied by a design effect ``max(1, Σ_g
+    Σ_groups (Σ_{i in group} w_i r_i)² / Σ_g V_g)`` with r_i the term of a sample: one number for
+    each class, and one for slopes. With `Annotations` whose raters repeat, and with known
+    probabilities, residuals are drawn with random signs, as in `null_calibration_error`, and V is
+    their variance. Calibrated then means for new raters.
 
     **Limits** of the mean of z − μ̂ hold for all subgroups and classes together. They are ``± c ·
     max(error if calibrated, empirical error)``, with c the quantile of the largest. Where
     fewer than 10 samples or groups have a label of the class, or fewer than 10 another one, they
     come from the endpoint interval of `confidence_interval`, at the level of c.
 
-    **Detectable** is ``(c + 0.84) · error if calibrated``: a mean error of this size would be found
-    with a probability of 0.8. What was not found in a small subgroup may still be large.
+    **Slopes** β have the largest likelihood of ``softmax(β log z)``, where probabilities below 1e-6
+    count as 1e-6; 1/β is the temperature of `TemperatureScaling`. There is no intercept, so class
+    frequencies that are wrong move the slope too. Their limits hold together with those of the
+    means: ``β ± c · max(error if calibrated, empirical error)``.
+
+    **Detectable** is ``(c + 0.84) · error if calibrated``: a mean error, or a distance of the slope
+    from 1, of this size would be found with a probability of 0.8. What was not found in a small
+    subgroup may still be large.
 
     **Losses** have intervals for these raters and new samples, by the jackknife. Each holds by
     itself.
@@ -241,58 +279,106 @@ def subgroup_audit(
     rows = rows.weighted()
     names, members, left_out = _subgroups_of(columns, max_depth, min_rows, rows.groups)
     M = members * rows.weight
+    u = _logits(rows.z)
     seed = check_random_state(random_state).randint(2**31, size=4)
     generator = np.random.default_rng(seed)
-    sums_of = partial(_sums, M, rows, n_draws, generator)
-    V, V_drawn, drawn = _null(rows, M, sums_of)
-    T = _in_errors(M @ (rows.mu - rows.z), V)
-    largest = np.abs(_in_errors(drawn, V_drawn)).max(axis=(1, 2))
-    c = float(np.quantile(largest, confidence_level))
-    error = np.sqrt(V) / M.sum(axis=1, keepdims=True)
+    sums_of = partial(_sums, M, u, rows, n_draws, generator)
+    V, V_drawn, drawn = _null(rows, M, u, sums_of)
+    T = _in_errors(M @ _residuals(u, rows.mu, rows.z), V)
+    # (n_draws, 1 + K): the largest of all subgroups
+    largest = np.abs(_in_errors(drawn, V_drawn)).max(axis=1)
+    c = float(np.quantile(largest.max(axis=1), confidence_level))
+    error = np.sqrt(V[:, 1:]) / M.sum(axis=1, keepdims=True)
     parts = [rows.take(np.flatnonzero(mask)) for mask in members]
     limits = [_limits(part, own, c) for part, own in zip(parts, error, strict=True)]
+    each = zip(parts, members, V[:, 0], strict=True)
+    slopes = [_slope(part, u[mask], V_g, c) for part, mask, V_g in each]
     losses = [_losses(part, confidence_level) for part in parts]
     table: dict[str, NDArray] = {"n": members.sum(axis=1)[:, None]}
     table |= zip(("estimate", "low", "high"), np.stack(limits, axis=1), strict=True)
-    table |= {"statistic": T, "detectable": (c + norm.ppf(0.8)) * error}
+    far = c + norm.ppf(0.8)
+    table |= {"statistic": T[:, 1:], "detectable": far * error}
+    slope, low, high, slope_error = np.array(slopes).T[:, :, None]
+    table |= zip(_OF_SLOPES, (slope, low, high, T[:, :1], far * slope_error), strict=True)
     table |= {name: np.array([[of[name]] for of in losses]) for name in losses[0]}
-    # the data are one of the draws
-    p = (1 + (largest >= np.abs(T).max() - _ROUNDING).sum()) / (1 + n_draws)
+    classes = class_names(rows)
+    verdict = _verdict(T, largest, names, classes)
+    return SubgroupAudit(names, classes, table, *verdict, left_out, confidence_level)
+
+
+def _verdict(
+    T: Floats, largest: Floats, names: list[str], classes: list
+) -> tuple[float, dict[str, float], tuple]:
+    """The p-value, those of its two parts, and what stands out most; `largest` is (S, 1 + K)."""
+    found = np.abs(T)
+
+    def p_of(which: slice) -> float:
+        # the data are one of the draws
+        as_large = largest[:, which].max(axis=1) >= found[:, which].max() - _ROUNDING
+        return float((1 + as_large.sum()) / (1 + len(largest)))
+
+    p_values = {"class frequencies": p_of(slice(1, None)), "sharpness": p_of(slice(1))}
     # of classes that stand out alike the last, as the second of two
-    far = np.abs(T).round(9)
+    far = found.round(9)
     g = int(far.max(axis=1).argmax())
     k = T.shape[1] - 1 - int(far[g, ::-1].argmax())
-    classes = class_names(rows)
-    worst = names[g], classes[k]
-    return SubgroupAudit(names, classes, table, float(p), worst, left_out, confidence_level)
+    return p_of(slice(None)), p_values, (names[g], ["slope", *classes][k])
 
 
-def _null(rows: Rows, M: Floats, sums_of: Callable) -> tuple[Floats, Floats, Floats]:
-    """If the predictions are calibrated: ``V_gk``, that of draws, and their sums (S, G, K)."""
-    if rows.groups is not None or raters_repeat(rows):
-        drawn = sums_of(signs(rows))
-        V = (drawn**2).mean(axis=0)
-        return V, V, drawn
-    if rows.labels.known:
+def _logits(z: Floats) -> Floats:
+    """``u_k = log z_k − Σ_j z_j log z_j``, exactly 0 where all classes are alike, (n, K)."""
+    u = np.log(np.maximum(z, _LEAST_Z))
+    u -= row_sum(z * u)[:, None]
+    return np.where(np.abs(u) > _ROUNDING, u, 0.0)
+
+
+def _residuals(u: Floats, mu: Floats, z: Floats) -> Floats:
+    """``Σ_k u_ik e_ik`` and e_ik, (n, ..., 1 + K)."""
+    e = mu - z
+    return np.concatenate([np.einsum("nk,n...k->n...", u, e)[..., None], e], axis=-1)
+
+
+def _null(rows: Rows, M: Floats, u: Floats, sums_of: Callable) -> tuple[Floats, Floats, Floats]:
+    """If the predictions are calibrated: ``V``, (G, 1 + K), that of draws, and their sums."""
+    known = rows.labels.known
+    if known and rows.groups is None:
         raise ValueError(
             "KnownProbabilities have no labels to draw; give label histograms, or groups."
         )
+    if known or raters_repeat(rows):
+        drawn = sums_of(signs(rows))
+        V = (drawn**2).mean(axis=0)
+        return V, V, drawn
     rho, of_row = _correlations(rows, M > 0)
-    v = rows.z * (1 - rows.z)
-    n = rows.n[:, None]
-    # Σ_i M_gi² z_ik (1 − z_ik) (1/n_i + (1 − 1/n_i) ρ), with ρ of the subgroup, or that of the
-    # sample
+    z, n = rows.z, rows.n[:, None]
+    # Σ_k z_ik u_ik², and z_ik (1 − z_ik)
+    v = np.column_stack([row_sum(z * u**2), z * (1 - z)])
+    # V_g = Σ_i M_gi² v_i (1/n_i + (1 − 1/n_i) ρ), with ρ of the subgroup, or that of the sample
     one, pair = M**2 @ (v / n), v * (1 - 1 / n)
     V = one + rho[:, None] * (M**2 @ pair)
     V_drawn = one + M**2 @ (of_row[:, None] * pair)
+    if rows.groups is not None:
+        V *= _design_effect(_residuals(u, rows.mu, z), M, V, rows)
     return V, V_drawn, sums_of(label_draws(rows, of_row))
 
 
-def _sums(M: Floats, rows: Rows, n_draws: int, generator, draw: Draw) -> Floats:
-    """``Σ_i M_gi (μ̂*_ik − z_ik)`` of draws μ̂*, shape (n_draws, G, K)."""
+def _design_effect(r: Floats, M: Floats, V: Floats, rows: Rows) -> Floats:
+    """By how much variances V of sums of residuals r (n, 1 + K) grow with groups, (1 + K,).
+
+    ``max(1, Σ_g Σ_groups (Σ_{i in group} M_gi r_i)² / Σ_g V_g)``: one number for all subgroups, as
+    few groups in one of them say little.
+    """
+    total = V.sum(axis=0)
+    squares = sum((of_units(m * r.T, rows) ** 2).sum(axis=1) for m in M)
+    return np.maximum(squares / np.where(total > 0, total, np.inf), 1.0)
+
+
+def _sums(M: Floats, u: Floats, rows: Rows, n_draws: int, generator, draw: Draw) -> Floats:
+    """Sums of the residuals of draws μ̂* in each subgroup, shape (n_draws, G, 1 + K)."""
     z = rows.z[:, None, :]
     parts = [
-        np.tensordot(M, drawn - z, 1) for drawn in in_batches(draw, z.size, n_draws, generator)
+        np.tensordot(M, _residuals(u, drawn, z), 1)
+        for drawn in in_batches(draw, z.size, n_draws, generator)
     ]
     return np.concatenate(parts, axis=1).swapaxes(0, 1)
 
@@ -342,6 +428,34 @@ def _limits(part: Rows, null_error: Floats, c: float) -> Floats:
             low, high = min(low, limits[1, k]), max(high, limits[2, k])
         limits[1:, k] = low, high
     return limits
+
+
+def _slope(part: Rows, u: Floats, V: float, c: float) -> tuple[float, float, float, float]:
+    """The slope β of a subgroup, its limits, and the error of β if calibrated; V is that of U(1).
+
+    ``U(β) = Σ_i w_i Σ_k u_ik (μ̂_ik − softmax(β u_i)_k) = 0``, with the limits ``β ± c ·
+    √max(Σ_units U_unit², V I(β)/I(1)) / I(β)`` and I = −dU/dβ, the information.
+    """
+
+    def at(beta: float) -> tuple[Floats, Floats]:
+        z = softmax(beta * u)
+        mean = row_sum(z * u)
+        v = row_sum(z * (u - mean[:, None]) ** 2)
+        return part.weight * (row_sum(part.mu * u) - mean), part.weight @ v
+
+    # I(1); 0 where all classes are alike, or one has everything
+    information = part.weight @ row_sum(part.z * u**2)
+    if information == 0:
+        return np.nan, np.nan, np.nan, np.nan
+    beta = 0.0 if at(0.0)[0].sum() <= 0 else _MOST_SLOPE
+    if at(_MOST_SLOPE)[0].sum() < 0 < at(0.0)[0].sum():
+        beta = brentq(lambda b: at(b)[0].sum(), 0.0, _MOST_SLOPE)
+    U, own = at(beta)
+    empirical = (np.bincount(row_units(part.groups, len(U)), U) ** 2).sum()
+    # where nothing is uncertain at β, nothing is known of it
+    error = np.sqrt(max(empirical, V * own / information)) / own if own > 0 else np.inf
+    low, high = np.clip([beta - c * error, beta + c * error], 0.0, _MOST_SLOPE)
+    return beta, low, high, np.sqrt(V) / information
 
 
 def _losses(part: Rows, level: float) -> dict:

@@ -323,7 +323,8 @@ def _correlation_root(findings: list[_Finding], errors: Floats, blocks: Blocks) 
 def _moved(finding: _Finding, part: str) -> Floats:
     """By how much the estimate moves without each block, whose sum of squares is a variance."""
     panel: Any = finding.design.panel
-    return np.sqrt(panel.f) * (getattr(finding.found, part) - finding.found.estimate)
+    # undefined without some raters, it says nothing of them
+    return np.sqrt(panel.f) * np.nan_to_num(getattr(finding.found, part) - finding.found.estimate)
 
 
 def _tail_of_largest(root: Floats, df: int, alpha: float) -> float:

@@ -119,9 +119,9 @@ def gain_curve(
     within the bin. One sample of the average spread is added, so that a bin in which nothing is
     gained has an interval too. The gain of a sample is the mean of the gains by each of its labels.
     With `Annotations` the interval is therefore for new samples and new raters: what raters share
-    is added to the variance of the bin, as in `confidence_interval`, with degrees of freedom by
-    Satterthwaite. Of several runs, means are over the runs, and intervals are Student's for these
-    means: other seeds, other data.
+    is added to the variance of the bin by the three jackknives of `confidence_interval`, with
+    degrees of freedom by Satterthwaite. Of several runs, means are over the runs, and intervals are
+    Student's for these means: other seeds, other data.
 
     Examples
     --------

@@ -98,9 +98,9 @@ def confidence_interval(
     ValueError
         Fewer than two samples or groups that count, missing groups, a confidence_level outside (0,
         1), lengths that differ, a metric that returns several numbers, fewer than three raters
-        where they are random, or labels without raters; raters one of whom reads nearly every
-        sample that has labels enough, so that hardly any is left without (``raters="fixed"`` is the
-        remedy).
+        where they are random, or labels without raters; of three raters, or for metrics that are
+        no means, one who reads nearly every sample that has labels enough, so that hardly any is
+        left without (``raters="fixed"`` is the remedy).
 
     Warns
     -----
@@ -153,18 +153,29 @@ def confidence_interval(
     Ends outside the range of the truth, such as an `epistemic_loss` below 0, are cut, but not
     beyond the estimate. ``benchmarks/intervals.py edges`` measures coverage.
 
-    With random raters the variance is ``rows + max(raters − cells, 0)``. The jackknife over labels
-    measures what both others count. Degrees of freedom follow Satterthwaite; they are 2 at least.
-    Those of the raters count where the excess is above 0. They always count where raters may look
-    alike by chance: where their shares c of the data are worth fewer than 4.5 raters of equal
-    shares, by ``(Σ_r c_r)²/Σ_r c_r²`` (Kish 1965). Raters, and samples, are taken as exchangeable;
-    the design may be incomplete. ``benchmarks/intervals.py readers`` measures coverage; the guide
-    has its table.
+    With random raters the variance of a mean over samples is ``rows + Σ_r c_r² σ²``, with c_r the
+    share of rater r in the data. Each rater says something of the variance σ² of the raters'
+    biases, by how much the metric changes without her, against what samples and labels alone would
+    do. Raters without whom it is undefined say nothing. The standard error and the degrees of
+    freedom are those of Student's t that has the mean and the variance of the logarithm of that
+    variance, over the posterior of σ² (as in Smyth 2004).
+
+    For other metrics, and three raters, the variance is ``rows + max(raters − cells, 0)``. The
+    jackknife over labels measures what both others count. Degrees of freedom follow Satterthwaite;
+    they are 2 at least. Those of the raters count where the excess is above 0. They always count
+    where raters may look alike by chance: where their shares are worth fewer than 4.5 raters of
+    equal shares, by ``(Σ_r c_r)²/Σ_r c_r²`` (Kish 1965).
+
+    Raters, and samples, are taken as exchangeable; the design may be incomplete.
+    ``benchmarks/intervals.py readers`` measures coverage; the validation page has its table.
 
     References
     ----------
     Gaffke (2005), Three test statistics for a nonparametric one-sided hypothesis on the mean of a
     nonnegative variable. Mathematical Methods of Statistics 14, 451–467.
+
+    Smyth (2004), Linear models and empirical Bayes methods for assessing differential expression in
+    microarray experiments. Statistical Applications in Genetics and Molecular Biology 3, 3.
 
     Examples
     --------

@@ -230,9 +230,10 @@ def policy_curve(
     Where one mistake costs twenty times another they may be too narrow: `risk_bound` holds there.
 
     **Raters.** With `Annotations` they hold for new samples and new raters. The variance is
-    ``rows + max(raters − cells, 0)``, as in `confidence_interval`. The last two are jackknives of
-    the total cost of a sample, without each rater and without each single label. The rules stay as
-    they were chosen. A sample is left out where no more than `horizon` labels are left.
+    ``rows + max(raters − cells, 0)``, as in `confidence_interval` for three raters. The last two
+    are jackknives of the total cost of a sample, without each rater and without each single label.
+    The rules stay as they were chosen. A sample is left out where no more than `horizon` labels are
+    left.
 
     Examples
     --------

@@ -173,7 +173,7 @@ def prediction_powered(
     without = lam * (judge.without_rows(design.rows) - g)
     result = people.replicates(design)
     before = spread_of(result, design)
-    result = result.minus(Replicates(moved, without, moved, moved))
+    result = result.minus(Replicates(moved, without, moved, moved, without[:, None]))
     others = rest.design("fixed", n_blocks, rng)
     spread = _sum(spread_of(result, design), lam**2, spread_of(rest.replicates(others), others))
     interval = interval_from(result.estimate, spread, confidence_level, False, design.panel)

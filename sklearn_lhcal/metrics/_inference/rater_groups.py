@@ -20,7 +20,7 @@ from .intervals import interval_at, interval_from, with_ends
 from .rater_comparison import named_raters
 from .replicates import Statistic, statistic_of
 from .scarce import scarce_ends
-from .two_way import Design, Replicates, deal_rows, of_panel, over_panels, row_variance
+from .two_way import Design, Replicates, deal_rows, of_raters, over_panels, row_variance
 
 
 class _Side(NamedTuple):
@@ -100,13 +100,15 @@ def rater_group_difference(
     number of labels (`vote_accuracy`, plug-in calibration errors) compare groups fairly only where
     both gave equally many.
 
-    The variance is ``rows + Σ max(raters − cells, 0)``, the sum over both groups, and degrees of
-    freedom follow Satterthwaite, as in `confidence_interval`. Those of the samples are those of the
-    group with fewer. Where a metric is a signed root, or few samples of a group differ from the
-    others, the interval is that of square-and-add, from ``d − sqrt((T_a − l_a)² + (u_b − T_b)²)``
-    to ``d + sqrt((u_a − T_a)² + (T_b − l_b)²)``, with the estimates T and the intervals [l, u] of
-    both groups (Newcombe 1998): what they share then does not narrow it. A group whose samples all
-    lie in one block has no interval; give a larger `n_blocks`.
+    The variance is that of the samples and what raters of both groups add to it, as in
+    `confidence_interval`: by the posterior of either group's variance where the metric is a mean
+    and both have four raters, else ``rows + Σ max(raters − cells, 0)`` with Satterthwaite's degrees
+    of freedom. Those of the samples are those of the group with fewer. Where a metric is a signed
+    root, or few samples of a group differ from the others, the interval is that of square-and-add,
+    from ``d − sqrt((T_a − l_a)² + (u_b − T_b)²)`` to ``d + sqrt((u_a − T_a)² + (T_b − l_b)²)``,
+    with the estimates T and the intervals [l, u] of both groups (Newcombe 1998): what they share
+    then does not narrow it. A group whose samples all lie in one block has no interval; give a
+    larger `n_blocks`.
 
     References
     ----------
@@ -162,14 +164,14 @@ def _difference(sides: list[_Side], V_row: float, level: float) -> ConfidenceInt
         intervals.append(interval_at(statistic, found, design, level, scarce))
         apart |= scarce is not None or statistic.signed_root
         if design.panel is not None:
-            how = design.rows.df, design.panel, statistic.second_order
-            panels.append(of_panel(found.estimate, found[2:], *how))
+            panels.append(of_raters(found, design, statistic.second_order))
             n_raters += design.panel.n_raters
     spread = over_panels(V_row, min(side.design.rows.df for side in sides), panels)
     a, b = intervals
     difference = interval_from(a.estimate - b.estimate, spread, level, mapped=False)
     d, low, high, _ = difference
-    if apart:
+    # undefined without one rater of a group, and of the other group there is no posterior
+    if apart or np.isnan(spread.variance):
         low = d - float(np.hypot(a.estimate - a.low, b.high - b.estimate))
         high = d + float(np.hypot(a.high - a.estimate, b.estimate - b.low))
     return with_ends(difference, low, high, n_raters=n_raters or None)

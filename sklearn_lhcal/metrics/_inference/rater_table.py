@@ -141,6 +141,7 @@ def rater_table(
     rows = rows_of_pairs(read_rows(labels, None, sample_weight, groups, optional=True))
     shares = statistic_of_pairs(lambda rows: (rows.weight[:, None] * rows.mu, rows.weight), rows)
     design = shares.design("random", n_blocks, check_random_state(random_state))
+    shares.check_rows_remain()
     panel = cast(Panel, design.panel)
     K = labels.shape[1]
     at = compared(rows)

@@ -144,13 +144,13 @@ def referral_curve(
     late samples that gain anything.
 
     **Raters.** With `Annotations` the interval holds for new samples and new raters. Its variance
-    is ``rows + max(raters − cells, 0)``, as that of `confidence_interval`. The samples are those
-    squares. The others are jackknives of the same sum, without each rater and without each single
-    label. The order of the samples stays, because it depends on the predictions alone. A sample
-    that is left with one rater is left out. The gain of a sample is evaluated once more for each
-    different label that it has, and each fraction sums over all labels. Degrees of freedom follow
-    Satterthwaite, no fewer than the least of both. Raters are taken as exchangeable. Counts do not
-    say who spoke: their interval is for these raters and new samples.
+    is ``rows + max(raters − cells, 0)``, as that of `confidence_interval` for three raters. The
+    samples are those squares. The others are jackknives of the same sum, without each rater and
+    without each single label. The order of the samples stays, because it depends on the predictions
+    alone. A sample that is left with one rater is left out. The gain of a sample is evaluated once
+    more for each different label that it has, and each fraction sums over all labels. Degrees of
+    freedom follow Satterthwaite, no fewer than the least of both. Raters are taken as exchangeable.
+    Counts do not say who spoke: their interval is for these raters and new samples.
 
     A gain that is no share has the ends that `paired_difference` has for few samples where most of
     those referred are alike, as with a rare class: fewer than 20 of them, and than a quarter, lie

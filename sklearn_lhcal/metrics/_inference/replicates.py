@@ -7,8 +7,9 @@ and once more for each different label that the sample may lose.
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Protocol, Self
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +22,7 @@ from ..._utils.tags import LossOverBins
 from .._evaluate import Metric, with_options
 from .two_way import (
     FIXED_RATERS,
+    LEAST_OF_MEANS,
     Blocks,
     Design,
     Replicates,
@@ -39,26 +41,7 @@ from .two_way import (
 Terms = Callable[[Rows, Indices], tuple[Floats, Floats]]
 
 
-class Data(Protocol):
-    """What a statistic is evaluated of, and without: `Rows`, or `Given`.
-
-    `labels` are `Annotations` where raters are left out, `w` weights and `groups` numbers of the
-    samples, or None.
-    """
-
-    labels: Any
-    w: Any
-    groups: NDArray | None
-
-    def __len__(self) -> int: ...
-
-    def take(self, rows: Indices, /) -> Self:
-        """Some of the samples."""
-
-    def keep(self, ratings: Mask, /) -> Self:
-        """Some of the labels, and the samples that still have one."""
-
-
+@dataclass(eq=False)
 class Statistic:
     """A function of data, evaluated again without parts of them.
 
@@ -66,7 +49,7 @@ class Statistic:
     ----------
     value : callable
         ``value(data) -> float``.
-    data : Data
+    data : Rows or Given
     least_raters : int, default=1
         Samples with fewer raters do not count.
     signed_root : bool, default=False
@@ -79,24 +62,15 @@ class Statistic:
         What it is evaluated of.
     """
 
-    def __init__(
-        self,
-        value: Callable,
-        data: Data,
-        *,
-        least_raters: int = 1,
-        signed_root: bool = False,
-        second_order: bool = False,
-        compares_raters: bool = False,
-        metric: Metric | None = None,
-    ):
-        self.value = value
-        self.data = data
-        self.least_raters = least_raters
-        self.signed_root = signed_root
-        self.second_order = second_order
-        self.compares_raters = compares_raters
-        self.metric = metric
+    value: Callable
+    data: "Rows | Given"
+    least_raters: int = field(default=1, kw_only=True)
+    signed_root: bool = field(default=False, kw_only=True)
+    second_order: bool = field(default=False, kw_only=True)
+    compares_raters: bool = field(default=False, kw_only=True)
+    metric: Metric | None = field(default=None, kw_only=True)
+    # of sums over samples, which are known without samples and raters both
+    is_mean = False
 
     @property
     def labels(self) -> Any:
@@ -111,32 +85,35 @@ class Statistic:
         rows = deal_rows(len(data), data.groups, n_blocks, random_state, w)
         if y is None:
             return Design(rows)
-        check_rows_remain(y, data.w, max(self.least_raters, 1 + self.compares_raters))
         panel = panel_of(y, data.w, self.least_raters, n_blocks, random_state)
+        if not self.is_mean or panel.blocks.n < LEAST_OF_MEANS:
+            self.check_rows_remain()
         warn_of_few(panel.n_raters, panel.worth)
-        return Design(rows, panel, self._cells(n_blocks, random_state))
+        if self.is_mean:
+            return Design(rows, panel, cells_of(y, data.groups))
+        return Design(rows, panel, deal_cells(y, data.groups, n_blocks, random_state))
 
-    def _cells(self, n_blocks: int, random_state) -> Blocks:
-        """Blocks of the cells that are left out."""
-        return deal_cells(self.labels, self.data.groups, n_blocks, random_state)
+    def check_rows_remain(self) -> None:
+        """Refuse raters without whom hardly a sample has enough labels."""
+        least = max(self.least_raters, 1 + self.compares_raters)
+        check_rows_remain(self.labels, self.data.w, least)
 
     def replicates(self, design: Design) -> Replicates:
         """The value of all data, and without each block of the design."""
         result = Replicates(self.estimate(), self.without_rows(design.rows))
         if design.panel is None or design.cells is None:
             return result
-        without = self.without_ratings(design.panel.blocks)
-        gone = np.argwhere(np.isnan(without))
-        if len(gone) and np.isfinite(result.estimate).all():
+        without, both = self.without_raters(design)
+        gone = np.flatnonzero(np.isnan(without.reshape(len(without), -1)).any(axis=1))
+        enough = both is not None and len(without) - len(gone) >= LEAST_OF_MEANS
+        if len(gone) and not enough and np.isfinite(result.estimate).all():
             y = self.labels
-            names = y.raters[np.unique(y.rater[design.panel.blocks.code == gone[0, 0]])]
+            names = y.raters[np.unique(y.rater[design.panel.blocks.code == gone[0]])]
             raise ValueError(
                 f"Without rater {', '.join(map(str, names))} the metric is undefined; "
                 f"{FIXED_RATERS}"
             )
-        return result._replace(
-            without_raters=without, without_cells=self.without_ratings(design.cells)
-        )
+        return Replicates(*result[:2], without, self.without_ratings(design.cells), both)
 
     def estimate(self) -> Any:
         """The value of all data."""
@@ -158,6 +135,13 @@ class Statistic:
         kept = (block.code != b for b in range(block.n))
         return np.array([self.value(self.data.keep(ratings)) for ratings in kept])
 
+    def without_raters(self, design: Any) -> tuple[Floats, Floats | None]:
+        """The value without each block of raters, and also without each of samples, samples first.
+
+        None for the latter, which takes too long.
+        """
+        return self.without_ratings(design.panel.blocks), None
+
     def of_part(self, ratings: Mask, rows: Indices) -> "Statistic":
         """Of some of the labels, in some of the samples."""
         return Statistic(self.value, self.data.keep(ratings).take(rows))
@@ -171,23 +155,17 @@ class MeanStatistic(Statistic):
     terms : Terms
     data : Rows
         Samples that all count.
-    least_raters : int, default=1
     value : callable, optional
         ``value(rows)``, the ratio of any samples; only `of_part` asks for it.
+    **others
+        Of `Statistic`.
     """
 
     data: Rows
+    is_mean = True
 
-    def __init__(
-        self,
-        terms: Terms,
-        data: Rows,
-        *,
-        least_raters: int = 1,
-        value: Any = None,
-        **others: Any,
-    ):
-        super().__init__(value, data, least_raters=least_raters, **others)
+    def __init__(self, terms: Terms, data: Rows, value: Any = None, **others: Any):
+        super().__init__(value, data, **others)
         self.terms = terms
         # (1 + m, n): the denominators come first
         self.of_row = self._terms(data, np.arange(len(data)))
@@ -207,10 +185,6 @@ class MeanStatistic(Statistic):
         ratio = sums[..., 1:] / np.where(1e-12 * self.total[0] < D, D, np.nan)
         return ratio[..., 0] if self._scalar else ratio
 
-    def _cells(self, n_blocks: int, random_state) -> Blocks:
-        """Each cell by itself."""
-        return cells_of(self.labels, self.data.groups)
-
     def estimate(self) -> Any:
         return self._ratio(self.total)
 
@@ -218,15 +192,26 @@ class MeanStatistic(Statistic):
         return self._ratio(self.total - _sums(block, self.of_row))
 
     def without_ratings(self, block: Blocks) -> Floats:
-        if block.apart:
-            return self._ratio(self.total + _sums(block, self._changes))
-        kept = (self.data.keep(block.code != b) for b in range(block.n))
-        return self._ratio(np.array([self._sum(rows) for rows in kept]))
+        return self._ratio(self._left(block, Blocks(np.zeros(len(self.data), np.intp), 1))[0])
 
-    def _sum(self, rows: Rows) -> Floats:
-        """Sums of the terms of samples that may have lost labels."""
-        seen = np.flatnonzero(rows.contributes(self.least_raters))
-        return self._terms(rows.take(seen), seen).sum(axis=1)
+    def without_raters(self, design: Any) -> tuple[Floats, Floats]:
+        left = self._left(design.panel.blocks, design.rows)
+        whole = left.sum(axis=0)
+        return self._ratio(whole), self._ratio(whole - left)
+
+    def _left(self, block: Blocks, rows: Blocks) -> Floats:
+        """Sums of the terms in blocks of samples, without each block of labels, (J, B, 1 + m)."""
+        if block.apart:
+            both = Blocks(rows.code[self.labels.row] * block.n + block.code, rows.n * block.n)
+            changes = _sums(both, self._changes).reshape(rows.n, block.n, -1)
+            return _sums(rows, self.of_row)[:, None] + changes
+        kept = (self.data.keep(block.code != b) for b in range(block.n))
+        return np.stack([self._of_blocks(left, rows) for left in kept], axis=1)
+
+    def _of_blocks(self, data: Rows, rows: Blocks) -> Floats:
+        """Sums of the terms of samples that may have lost labels, in blocks of these."""
+        seen = np.flatnonzero(data.contributes(self.least_raters))
+        return _sums(Blocks(rows.code[seen], rows.n), self._terms(data.take(seen), seen))
 
     @cached_property
     def _changes(self) -> Floats:

@@ -163,7 +163,8 @@ def study_size(
 
     The jackknives of `confidence_interval` give the variance components of the pilot. The variance
     of another design follows from ``V(n, R, m) = A/n + B/R + C/(nm)`` with n samples, R readers and
-    m labels per sample. Its interval has Satterthwaite's degrees of freedom.
+    m labels per sample. Its interval has Satterthwaite's degrees of freedom, also where
+    `confidence_interval` has those of a posterior.
 
     Parameters
     ----------
@@ -248,6 +249,7 @@ def study_size(
     labels = named_raters(y)
     statistic = statistic_of(metric, labels, prediction, sample_weight, groups, options)
     design = statistic.design("random", n_blocks, check_random_state(random_state))
+    statistic.check_rows_remain()
     panel = cast(Panel, design.panel)
     components = spread_of(statistic.replicates(design), design).components
     # where few samples differ from the others, a warning says so
@@ -356,7 +358,7 @@ def _half_width(size: StudySize, n_rows, n_raters, per_row) -> Floats:
     few = R < FEW_RATERS
     counted = few | (excess > 0)
     noise = (excess + cells) ** 2 / (R - 1) + cells**2 / df_row
-    part = excess + cells, cells, np.where(counted, noise, 0.0)
+    part = excess + cells, cells, np.where(counted, noise, 0.0), None
     V, df, _ = over_panels(rows, df_row, [part])
     return stdtrit(df, (1 + size.confidence_level) / 2) * np.sqrt(V)
 

@@ -1,7 +1,8 @@
 """Variances over samples and raters, from a statistic's values without blocks of its data.
 
 Letters: T the statistic of all data, G blocks of samples, r raters, c_r their shares of the data,
-V_row, V_rat and V_cell the three jackknives.
+V_row, V_rat and V_cell the three jackknives; of means σ² the variance of the raters' biases, and
+T_(r) the statistic without rater r.
 """
 
 import warnings
@@ -10,6 +11,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.optimize import brentq
+from scipy.special import digamma, polygamma
 from scipy.stats import t as student
 
 from ..._rows import Annotations
@@ -24,6 +27,12 @@ _FEW_GROUPS = 10
 FEW_RATERS = 5
 # from fewer raters no interval for new ones follows
 LEAST_RATERS = 3
+# from fewer raters no distribution of σ² follows
+LEAST_OF_MEANS = 4
+# what all raters' noise counts beside a rater's own, in labels
+_LABELS = 5
+# points of σ², and the farthest, in units of the largest sq_r + noise_r
+_POINTS, _FARTHEST = 200, 100.0
 # what messages advise
 FIXED_RATERS = 'raters="fixed" gives the interval for these raters and new samples.'
 # share of the samples that may hang on one rater
@@ -56,18 +65,20 @@ class Blocks(NamedTuple):
 class Replicates(NamedTuple):
     """A statistic, and its values without each block of samples, of raters and of cells.
 
-    Statistics may be arrays: blocks come first.
+    Statistics may be arrays: blocks come first. `without_both` is without a block of samples and
+    one of raters, in this order; only means have it.
     """
 
     estimate: Any
     without_rows: Floats
     without_raters: Floats | None = None
     without_cells: Floats | None = None
+    without_both: Floats | None = None
 
     def minus(self, other: "Replicates") -> "Replicates":
         """Those of the difference of two statistics of the same data."""
         pairs = zip(self, other, strict=True)
-        return Replicates._make(None if a is None else a - b for a, b in pairs)
+        return Replicates._make(None if a is None or b is None else a - b for a, b in pairs)
 
 
 class Spread(NamedTuple):
@@ -89,6 +100,11 @@ class Panel(NamedTuple):
         The jackknife's factor of V_rat, (R − 1)/R where each rater rates each sample; and of
         V_cell, as without a cell the mean of its sample moves as that of all samples does without a
         rater.
+    shape : ndarray of shape (n_blocks,)
+        ``Σ_s (c_s − c_s(without r))²``, by how much shares move without each block r of raters.
+    alike : ndarray of shape (n_blocks,)
+        ``Σ_s (c_s − c_s(without r))²/m_s`` of raters s with m_s labels: the variance of T − T_(r)
+        if labels were independent of variance 1.
     df : float
         Satterthwaite's degrees of freedom of a sum of squares over raters with unequal shares.
     n_raters : int
@@ -99,6 +115,8 @@ class Panel(NamedTuple):
 
     blocks: Blocks
     f: float
+    shape: Floats
+    alike: Floats
     df: float
     n_raters: int
     worth: float
@@ -205,12 +223,13 @@ def panel_of(
     blocks = dealt._replace(code=dealt.code[y.rater])
     left = (np.flatnonzero(blocks.code != b) for b in range(dealt.n))
     without = (_shares(y, row, w, least_raters, kept) for kept in left)
-    # Σ_b Σ_r (c_r − c_r(without b))²
-    moved = sum(((c - c_left) ** 2).sum() for c_left in without)
+    moved = np.array([(c - c_left) ** 2 for c_left in without])
     of_blocks = np.bincount(dealt.code, c, dealt.n)
     return Panel(
         blocks=blocks,
-        f=float((c**2).sum() / moved),
+        f=float((c**2).sum() / moved.sum()),
+        shape=moved.sum(axis=1),
+        alike=(moved / np.maximum(np.bincount(y.rater, minlength=len(c)), 1)).sum(axis=1),
         # (Σc²)²/Σc⁴ squares of equal expectation are worth those of shares c
         df=worth(of_blocks**2) - 1,
         n_raters=len(present),
@@ -302,14 +321,19 @@ def spread_of(found: Replicates, design: Design, *, second_order: bool = False) 
     df_row = design.rows.df
     if design.panel is None:
         return Spread(V_row, df_row, VarianceComponents(V_row))
+    return over_panels(V_row, df_row, [of_raters(found, design, second_order)])
+
+
+def of_raters(found: Replicates, design: Design, second_order: bool = False) -> tuple:
+    """`of_panel` of a statistic, with its `posterior`: what `over_panels` takes."""
     without = found.without_raters, found.without_cells
-    part = of_panel(found.estimate, without, df_row, design.panel, second_order)
-    return over_panels(V_row, df_row, [part])
+    part = of_panel(found.estimate, without, design.rows.df, design.panel, second_order)
+    return *part[:3], posterior(found, design)
 
 
 def of_panel(
-    T: Any, without: Any, df_row: Any, panel: Panel, second_order: bool = False
-) -> tuple[Any, Any, Any]:
+    T: Any, without: Any, df_row: Any, panel: Any, second_order: bool = False
+) -> tuple[Any, Any, Any, None]:
     """V_rat and V_cell of the raters of a panel, and what they add to the noise of the variance.
 
     `without` are the values without each block of raters, and without each one of cells.
@@ -319,23 +343,89 @@ def of_panel(
     uncertain = second_order or panel.worth < FEW_RATERS - 0.5
     # cells are as many as samples, or blocks of them
     noise = V_rat**2 / max(panel.df, 1e-9) + V_cell**2 / df_row
-    return V_rat, V_cell, np.where((V_rat > V_cell) | uncertain, noise, 0.0)
+    return V_rat, V_cell, np.where((V_rat > V_cell) | uncertain, noise, 0.0), None
 
 
-def over_panels(V_row: Any, df_row: Any, panels: Sequence[tuple[Any, Any, Any]]) -> Spread:
-    """The variance over samples and the raters of independent panels, from `of_panel` of each.
+def posterior(found: Replicates, design: Any) -> tuple[Floats, Floats] | None:
+    """What raters add to the variance of a mean, C₂σ², at points, and how likely these are.
 
-    V = V_row + Σ max(V_rat − V_cell, 0): the jackknife over raters counts what single labels add,
-    which is in V_row too.
+    Raters have biases of variance σ². Of them T has the variance C₂σ², C₂ = Σ_s c_s², and T − T_(r)
+    has shape_r σ², beside R_r of samples and labels. However unequal the loads, each rater tells
+    of the same σ²:
+
+        sq_r = (T − T_(r))²/shape_r,   noise_r = R_r/shape_r,   E sq_r = σ² + noise_r,
+        log p(σ²) = −(B − 1)/2B · Σ_r [log(σ² + noise_r) + sq_r/(σ² + noise_r)]
+
+    over the B raters without whom T is defined. Without labels p is flat in log(σ² + ν), ν a fifth
+    of the harmonic mean of noise_r. R_r is the jackknife over samples; it is uncertain if r has few
+    cells, m_r, and becomes
+
+        (m_r R_r + 5 alike_r ΣR/Σalike)/(m_r + 5).
+
+    None for other statistics, fewer than four raters, and where R is 0.
     """
-    V_rat, V_cell, noise = (sum(parts) for parts in zip((0.0, 0.0, 0.0), *panels, strict=True))
-    V = V_row + sum(np.maximum(of_raters - of_cells, 0.0) for of_raters, of_cells, _ in panels)
+    T, T_j, T_r, _, T_jr = map(np.asarray, found)
+    if found.without_both is None:
+        return None
+    blocks, f, shape, alike, *_ = design.panel
+    known = (shape > 0) & np.isfinite(T_r) & np.isfinite(T_jr).all(axis=0)
+    _, first = np.unique(design.cells.code, return_index=True)
+    m = np.bincount(blocks.code[first], minlength=blocks.n)
+    C2, B = f * shape.sum(), np.count_nonzero(known)
+    T_r, T_jr, shape, alike, m = (a[..., known] for a in (T_r, T_jr, shape, alike, m))
+    R = row_variance(Replicates(T - T_r, T_j[:, None] - T_jr), np.bincount(design.rows.code))
+    if B < LEAST_OF_MEANS or not R.any():
+        return None
+    R = (m * R + _LABELS * alike * R.sum() / alike.sum()) / (m + _LABELS)
+    sq, noise = (T - T_r) ** 2 / shape, R / shape
+    nu = 1 / np.mean(1 / noise) / 5
+    u = np.log1p(_FARTHEST * (sq + noise).max() / nu) * (np.arange(_POINTS) + 0.5) / _POINTS
+    sigma2 = nu * np.expm1(u)
+    E = sigma2[:, None] + noise
+    log_p = -(B - 1) / (2 * B) * (np.log(E) + sq / E).sum(axis=1)
+    p = np.exp(log_p - log_p.max())
+    return C2 * sigma2, p / p.sum()
+
+
+def over_panels(V_row: Any, df_row: Any, panels: Sequence[tuple[Any, Any, Any, Any]]) -> Spread:
+    """The variance over samples and the raters of independent panels, from `of_raters` of each.
+
+    Where all have a posterior it is s² of `over_posteriors`. Else V = V_row + Σ max(V_rat − V_cell,
+    0): the jackknife over raters counts what single labels add, which is in V_row too.
+    """
+    V_rat, V_cell, noise, posteriors = zip((0.0, 0.0, 0.0, ()), *panels, strict=True)
+    components = VarianceComponents(V_row, sum(V_rat), sum(V_cell))
+    if any(posteriors) and all(posteriors[1:]):
+        return Spread(*over_posteriors(V_row, df_row, posteriors[1:]), components)
+    V = V_row + sum(np.maximum(a - b, 0.0) for a, b in zip(V_rat, V_cell, strict=True))
     # Satterthwaite's degrees of freedom
-    noise = V_row**2 / df_row + noise
+    noise = V_row**2 / df_row + sum(noise)
     df = np.divide(V**2, noise, out=np.full(np.shape(V), df_row, dtype=float), where=noise > 0)
     # V_rat − V_cell may be a small difference of large numbers
     df = np.maximum(df, np.minimum(df_row, _LEAST_DF))
-    return Spread(V, df, VarianceComponents(V_row, V_rat, V_cell))
+    return Spread(V, df, components)
+
+
+def over_posteriors(V_row: Any, df_row: Any, posteriors: Any) -> tuple[float, float]:
+    """s² and degrees of freedom df of Student's t for the variance V = V_row + Σ C₂σ².
+
+    The logarithm of its variance has, as that of V with df_row degrees of freedom, the mean and the
+    variance (Smyth 2004)
+
+        log s² + g(df) = E log V + g(df_row),   ψ′(df/2) = Var log V + ψ′(df_row/2),
+
+    with g(x) = log(x/2) − ψ(x/2). Its quantiles are those of the mixture of Student's t over V to
+    1% or 2%, in the far tails to 10%.
+    """
+    V, p = V_row, 1.0
+    for C2_sigma2, probability in posteriors:
+        V, p = np.add.outer(V, C2_sigma2), np.multiply.outer(p, probability)
+    E = (p * np.log(V)).sum()
+    v = (p * (np.log(V) - E) ** 2).sum() + polygamma(1, df_row / 2)
+    # 1/x < ψ′(x) < 1/x + 1/x²
+    df = 2 * brentq(lambda x: polygamma(1, x) - v, 1 / v, (1 + np.sqrt(1 + 4 * v)) / (2 * v))
+    g_row, g = (np.log(x / 2) - digamma(x / 2) for x in (df_row, df))
+    return np.exp(E + g_row - g), df
 
 
 def over_raters(T: Any, ends: Any, spread: Spread, confidence_level: float) -> Floats:
