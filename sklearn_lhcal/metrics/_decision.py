@@ -4,7 +4,9 @@ P4 is *Calibration for decision making via empirical risk minimization* (anonymo
 Letters: C costs (K, D), z class probabilities, μ̂ = y/n_i label frequencies, ``f(d) = Σ_k z_k
 C_kd`` the expected cost of a decision."""
 
-from typing import NamedTuple
+from collections.abc import Callable
+from functools import partial
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -245,22 +247,30 @@ def risk_gap(
 # -------------------------------------------------------------------------------------- net benefit
 
 
-def _benefit_terms(rows: Rows, *, threshold: float, class_index) -> tuple:
-    """``1{p_i ≥ t} [μ̂_i − (1 − μ̂_i) t/(1 − t)]`` of each sample."""
-    k = class_column(class_index, rows)
-    t = threshold
-    mu = rows.mu[:, k]
+def acts_on(rows: Rows, k: Any, t: Any) -> NDArray[np.int8]:
+    """1{p_i ≥ t} of the class in column k, (n,); of a list of one, at thresholds (T,), (n, T)."""
     # 1 − 0.9 is below 0.1, and 0.7 in float32 below 0.7
-    acts = rows.z[:, k] >= t - below(t, t)
-    return weighted(rows, acts * (mu - (1 - mu) * t / (1 - t)))
+    return (rows.z[:, k] >= t - below(t, t)).astype(np.int8)
 
 
-def _benefit_tags(*, threshold: float, class_index) -> MeanOfTerms:
-    limits = (-threshold / (1 - threshold), 1.0)
-    return MeanOfTerms(greater_is_better=True, terms=_benefit_terms, limits=limits)
+def benefits(rows: Rows, at: Any, *, acts: NDArray, k: Any, t: Any) -> Floats:
+    """``1{p_i ≥ t} [μ̂_i − (1 − μ̂_i) t/(1 − t)]`` of samples with the numbers `at`."""
+    mu = rows.mu[:, k]
+    return acts[at] * (mu - (1 - mu) * t / (1 - t))
 
 
-@metric(_benefit_tags)
+def _benefits(rows: Rows, elsewhere: bool = True, *, threshold: float, class_index) -> Callable:
+    """Those at one threshold. Where nobody acts, and `elsewhere`, everybody does."""
+    how: dict = {"k": class_column(class_index, rows), "t": threshold}
+    acts = acts_on(rows, **how)
+    return partial(benefits, acts=acts if acts.any() or not elsewhere else 1 - acts, **how)
+
+
+def _benefit_terms(rows: Rows, **options) -> tuple:
+    return weighted(rows, _benefits(rows, False, **options)(rows, slice(None)))
+
+
+@metric(MeanOfTerms(greater_is_better=True, terms=_benefit_terms, elsewhere=_benefits))
 @checked
 def net_benefit(
     y: LabelsLike,

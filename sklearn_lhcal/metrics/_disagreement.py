@@ -15,7 +15,7 @@ from .._utils.tags import LossOverBins, MeanOfTerms, metric
 from .._utils.types import BinsLike, Groups, LabelsLike, Strategy, Weights
 from ._binned import Binned, BinSums, Correction, correction_of
 from ._calibration import calibration_parts
-from ._evaluate import apart, mean_of, points_of, score, signed_root
+from ._evaluate import apart, mean_loss, mean_of, points_of, score, signed_root
 from ._statistic import squared
 
 
@@ -137,7 +137,7 @@ def _posterior_terms(rows: Rows, *, distance: Distance):
     return mean_of(partial(posterior_losses, B=points_of(rows, distance)))(rows)
 
 
-_of_pairs = partial(MeanOfTerms, greater_is_better=False, least_raters=2, takes_distribution=True)
+_of_pairs = partial(mean_loss, least_raters=2, takes_distribution=True)
 
 
 def _bins_tags(binned: Callable, of_sums: Callable, signed_root: bool = True):

@@ -2,6 +2,7 @@
 
 import warnings
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,6 +14,9 @@ from .._utils.arrays import Floats, Indices, in_blocks
 from .._utils.checks import check_arguments
 from .._utils.distances import Distance, half_squares, placed, points
 from .._utils.tags import MeanOfTerms, Tags, defaults_of, tags_of, unwrapped
+
+# losses whose truth is 0 at least, though an unbiased estimate may be negative
+mean_loss = partial(MeanOfTerms, greater_is_better=False, bounds=(0.0, np.inf))
 
 
 class Metric(NamedTuple):

@@ -8,7 +8,7 @@ from .._utils.distances import Distance
 from .._utils.tags import MeanOfTerms, metric
 from .._utils.types import LabelsLike, Weights
 from ._binned import Correction
-from ._evaluate import mean_at, score
+from ._evaluate import mean_at, mean_loss, score
 
 
 def least_raters(bias_correction: Correction) -> int:
@@ -40,7 +40,7 @@ def _irreducible_rows(x, s, z, n):
 
 def _squared_tags(*, distance: Distance) -> MeanOfTerms:
     limits = (0.0, 2.0) if distance is None else None
-    return MeanOfTerms(greater_is_better=False, terms=mean_at(_squared_rows), limits=limits)
+    return mean_loss(terms=mean_at(_squared_rows), limits=limits)
 
 
 def _ranked_terms(rows, **options):
@@ -50,14 +50,14 @@ def _ranked_terms(rows, **options):
 def _epistemic_tags(*, bias_correction: Correction, distance: Distance) -> MeanOfTerms:
     least = least_raters(bias_correction)
     rows = _epistemic_rows if least > 1 else _epistemic_plugin_rows
-    return MeanOfTerms(
-        greater_is_better=False, least_raters=least, terms=mean_at(rows), biased=least == 1
-    )
+    return mean_loss(least_raters=least, terms=mean_at(rows), biased=least == 1)
 
 
 def _irreducible_tags(*, bias_correction: Correction, distance: Distance) -> MeanOfTerms:
     least = least_raters(bias_correction)
-    return MeanOfTerms(
+    return mean_loss(
+        greater_is_better=None,
+        ruled_by_raters=True,
         least_raters=least,
         terms=mean_at(_irreducible_rows if least > 1 else _spread_rows),
         of_labels=True,
@@ -125,7 +125,7 @@ def expected_squared_loss(
     return score(expected_squared_loss, y, prediction, sample_weight, distance=distance)
 
 
-@metric(MeanOfTerms(greater_is_better=False, ordered=True, terms=_ranked_terms))
+@metric(mean_loss(ordered=True, terms=_ranked_terms))
 def ranked_probability_score(
     y: LabelsLike, prediction: PredictionLike, *, sample_weight: Weights = None
 ) -> float:

@@ -10,7 +10,7 @@ from .._utils.arrays import Floats
 from .._utils.simplex import accuracy
 from .._utils.tags import MeanOfTerms, metric
 from .._utils.types import LabelsLike, Weights
-from ._evaluate import mean, mean_of, score
+from ._evaluate import mean, mean_loss, mean_of, score
 
 EPS = np.finfo(np.float64).eps
 
@@ -41,7 +41,7 @@ def _vote_accuracy_rows(mu, n, z):
     return (best & voted).sum(axis=1) / (best.sum(axis=1) * voted.sum(axis=1))
 
 
-@metric(MeanOfTerms(greater_is_better=False, terms=_label_terms))
+@metric(mean_loss(terms=_label_terms, ruled_by_raters=True))
 def label_log_loss(
     y: LabelsLike, prediction: PredictionLike, *, sample_weight: Weights = None
 ) -> float:
@@ -72,9 +72,7 @@ def label_log_loss(
     return score(label_log_loss, y, prediction, sample_weight)
 
 
-@metric(
-    MeanOfTerms(greater_is_better=False, terms=mean_of(_histogram_losses), takes_distribution=True)
-)
+@metric(mean_loss(terms=mean_of(_histogram_losses), takes_distribution=True))
 def histogram_log_loss(
     y: LabelsLike, prediction: PredictionLike, *, sample_weight: Weights = None
 ) -> float:
