@@ -184,9 +184,7 @@ def expected_calibration_error(
     >>> round(expected_calibration_error(y, z, kind=1, n_bins=2), 3)  # (|1/2 − .35| + |1 − .9|)/2
     0.125
     """
-    options: dict = {"kind": kind, "p": p, "n_bins": n_bins, "strategy": strategy}
-    options |= {"bias_correction": bias_correction}
-    return score(expected_calibration_error, y, prediction, sample_weight, groups, **options)
+    return score(expected_calibration_error, **locals())
 
 
 @metric(_of_bins(of_sums=partial(_rooted_of, p=np.inf), biased=True))
@@ -229,5 +227,4 @@ def maximum_calibration_error(
     >>> maximum_calibration_error([0, 1, 1, 1], [0.3, 0.4, 0.9, 0.9], kind=1, n_bins=2).__round__(3)
     0.15
     """
-    options = {"kind": kind, "n_bins": n_bins, "strategy": strategy}
-    return score(maximum_calibration_error, y, prediction, sample_weight, groups, **options)
+    return score(maximum_calibration_error, **locals())

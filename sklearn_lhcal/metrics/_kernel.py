@@ -19,6 +19,7 @@ from .._utils.distances import Distance
 from .._utils.simplex import accuracy
 from .._utils.tags import OfRows, metric
 from .._utils.types import Bandwidth, Groups, KernelKind, LabelsLike, Seed, Weights
+from ._binned import check_exponent, group_means
 from ._evaluate import points_of, score, signed_root
 from ._kernel_bandwidth import as_tensor, choose_bandwidth, groups_of, log_weight_of
 
@@ -30,11 +31,7 @@ def check_options(p, bias_correction) -> None:
     """ValueError for an infinite exponent, or a correction that p does not have."""
     if np.isinf(p):
         raise ValueError(f"p must be a finite number, 1 or more, got {p!r}.")
-    if bias_correction is not None and p != 2:
-        raise ValueError(
-            f"bias_correction={bias_correction!r} is an estimate for p = 2 only, got p = {p}; "
-            "pass bias_correction=None for the plug-in."
-        )
+    check_exponent(p, bias_correction)
 
 
 def check_enough(rows: Rows, estimate: str | None) -> None:
@@ -196,10 +193,7 @@ def kernel_calibration_error(
     >>> calibrated < 0.01 < kernel_calibration_error(data.counts, data.prediction, bandwidth=0.05)
     True
     """
-    options: dict = {"kind": kind, "p": p, "bandwidth": bandwidth, "root": root}
-    options |= {"bias_correction": bias_correction, "random_state": random_state, "device": device}
-    options["distance"] = distance
-    return score(kernel_calibration_error, y, prediction, sample_weight, groups, **options)
+    return score(kernel_calibration_error, **locals())
 
 
 @metric(_ratio_tags)
@@ -237,9 +231,7 @@ def ratio_corrected_calibration_error(
     >>> round(ratio_corrected_calibration_error([0, 1, 1], [0.2, 0.7, 0.9], bandwidth=0.5), 2)
     0.77
     """
-    options: dict = {"kind": kind, "p": p, "bandwidth": bandwidth, "root": root}
-    options |= {"random_state": random_state, "device": device}
-    return score(ratio_corrected_calibration_error, y, prediction, sample_weight, groups, **options)
+    return score(ratio_corrected_calibration_error, **locals())
 
 
 @metric(_sharpness_tags)
@@ -283,9 +275,7 @@ def kernel_sharpness(
     >>> round(kernel_sharpness([0, 1, 1, 1], [0.2, 0.7, 0.8, 0.9], bandwidth=0.5), 2)
     0.79
     """
-    options: dict = {"kind": kind, "bandwidth": bandwidth}
-    options |= {"bias_correction": bias_correction, "random_state": random_state, "device": device}
-    return score(kernel_sharpness, y, prediction, sample_weight, groups, **options)
+    return score(kernel_sharpness, **locals())
 
 
 def mean_errors(
@@ -322,7 +312,7 @@ def _problems(kind: str, rows: Rows, mu, device):
     """The problems of a kind; where each is of one class, few columns are read at a time."""
     from .._utils.kernels import errors
 
-    weights_and_groups = log_weight_of(rows, device), groups_of(rows, device)
+    weights_and_groups = log_weight_of(rows, device), groups_of(rows.groups, device)
     of_classes = mu is None and kind in ("marginal", "top_label")
     if not of_classes:
         mu = one_version(rows) if mu is None else mu
@@ -379,12 +369,9 @@ def _binned_value(rows: Rows, *, p: float, n_bins: int | str, root: bool) -> flo
     B = _doane(rows.z) if n_bins == "doane" else int(n_bins)
     cells = Bins(rows.z, B, "uniform").index(rows.z)
     cell = np.unique(cells, axis=0, return_inverse=True)[1].ravel()
-    w = rows.weight
-    H = np.zeros((cell.max() + 1, rows.z.shape[1]))
-    np.add.at(H, cell, w[:, None] * rows.mu)
-    H /= np.bincount(cell, weights=w)[:, None]
-    errors = (np.abs(H[cell] - rows.z) ** p).sum(axis=1)
-    return float(signed_root(np.average(errors, weights=w), p if root else 1))
+    H = group_means(rows.mu, rows.weight, cell)
+    errors = (np.abs(H - rows.z) ** p).sum(axis=1)
+    return float(signed_root(np.average(errors, weights=rows.weight), p if root else 1))
 
 
 @metric(_bin_tags)
@@ -427,9 +414,7 @@ def binned_canonical_error(
     >>> binned_canonical_error([0, 1], [0.25, 0.25], n_bins=2)
     0.5
     """
-    return score(
-        binned_canonical_error, y, prediction, sample_weight, p=p, n_bins=n_bins, root=root
-    )
+    return score(binned_canonical_error, **locals())
 
 
 def _doane(z) -> int:

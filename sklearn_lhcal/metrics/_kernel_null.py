@@ -14,7 +14,7 @@ from sklearn.utils import check_random_state
 from .._rows import Annotations, PredictionLike, Rows, read_rows
 from .._utils.arrays import Floats, Indices
 from .._utils.checks import checked
-from .._utils.simplex import EPS
+from .._utils.simplex import EPS, votes_of
 from .._utils.types import ArrayLike, Groups, KernelKind, LabelsLike, Seed, Weights
 from ._binned import raters_repeat
 from ._epistemic import check_levels
@@ -288,8 +288,7 @@ def _leaning(rows: Rows, mu: Floats, kind: str) -> tuple[Floats, Floats]:
     z, w = rows.z, rows.weight
     if kind == "top_label":
         # (n, K, 2): the predicted class, whose frequency classes that tie share, and the rest
-        share = z == z.max(axis=1, keepdims=True)
-        share = share / share.sum(axis=1, keepdims=True)
+        share = votes_of(z)
         share = np.stack([share, 1 - share], axis=2)
         z, mu = (z[:, None] @ share)[:, 0], mu @ share
     e = mu - z[:, None]

@@ -31,8 +31,7 @@ def _histogram_losses(rows: Rows) -> Floats:
     return -np.maximum(log_p, rows.n * np.log(EPS))
 
 
-def _expected_accuracy_rows(mu, n, z):
-    return accuracy(mu, z)
+_accuracy_terms = mean(lambda mu, n, z: accuracy(mu, z))
 
 
 def _vote_accuracy_rows(mu, n, z):
@@ -106,7 +105,7 @@ def histogram_log_loss(
     return score(histogram_log_loss, y, prediction, sample_weight)
 
 
-@metric(MeanOfTerms(greater_is_better=True, terms=mean(_expected_accuracy_rows), limits=(0.0, 1.0)))
+@metric(MeanOfTerms(greater_is_better=True, terms=_accuracy_terms, limits=(0.0, 1.0)))
 def expected_accuracy(
     y: LabelsLike, prediction: PredictionLike, *, sample_weight: Weights = None
 ) -> float:

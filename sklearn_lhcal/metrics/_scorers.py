@@ -93,10 +93,7 @@ class LabelHistogramScorer(BaseEstimator):
         labels = rows.labels if rows.labels.known else rows.labels.counts
         return sign * self.metric(labels, rows.prediction, **weight_params(rows.w))
 
-    def __call__(
-        self, estimator: Estimator, X: Samples, y: LabelsLike, sample_weight: Weights = None
-    ) -> float:
-        return self.score(estimator, X, y, sample_weight=sample_weight)
+    __call__ = score
 
     def _accept_sample_weight(self):  # read by scikit-learn >= 1.7 where metadata routing is off
         return "sample_weight" in signature(self.metric).parameters
@@ -104,11 +101,8 @@ class LabelHistogramScorer(BaseEstimator):
 
 def _sign(given: int | None, tags: Tags) -> int:
     """The sign that is given, else the one that makes larger better."""
-    if given is not None:
-        return given
-    if tags.greater_is_better is False:
-        return -1
-    return 1
+    best = -1 if tags.greater_is_better is False else 1
+    return given or best
 
 
 def _check_scorable(metric: Metric, rows: Rows) -> None:
@@ -210,14 +204,7 @@ class EpistemicScorer(BaseEstimator):
             )
         return _sign(self.sign, tags) * self.metric(gain, estimate)
 
-    def __call__(
-        self,
-        estimator: Estimator,
-        X: Samples,
-        y: LabelsLike,
-        reference_prediction: ArrayLike | None = None,
-    ) -> float:
-        return self.score(estimator, X, y, reference_prediction=reference_prediction)
+    __call__ = score
 
     def _accept_sample_weight(self):  # read by scikit-learn >= 1.7 where metadata routing is off
         return False
@@ -313,6 +300,8 @@ class _DecisionScorer(LabelHistogramScorer):
         rows.prediction = of_decisions(bayes_columns(rows.z, costs.C), costs.C)
         return -with_options(decision_risk, {"cost_matrix": costs})(rows)
 
+    __call__ = score
+
     def _costs(self, X, given) -> Costs:
         """Those of the samples, those given once for all, or those that X says."""
         costs = self.cost_matrix if given is None else given
@@ -325,9 +314,6 @@ class _DecisionScorer(LabelHistogramScorer):
         if callable(costs):
             costs = costs(X)
         return check_cost_matrix(costs, a_row=True)
-
-    def __call__(self, estimator, X, y, sample_weight=None, cost_matrix=None):
-        return self.score(estimator, X, y, sample_weight=sample_weight, cost_matrix=cost_matrix)
 
     def _accept_sample_weight(self):
         return True

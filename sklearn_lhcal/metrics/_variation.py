@@ -169,8 +169,7 @@ def entropy_calibration_error(
     >>> round(entropy_calibration_error([[2, 2], [4, 0]], [[0.5, 0.5], [0.5, 0.5]]), 4)
     0.3466
     """
-    options = {"absolute": absolute, "bias_correction": bias_correction}
-    return score(entropy_calibration_error, y, prediction, sample_weight, **options)
+    return score(entropy_calibration_error, **locals())
 
 
 @metric(MeanOfTerms(greater_is_better=True, terms=mean(_ranking_rows), limits=(0.0, 1.0)))
