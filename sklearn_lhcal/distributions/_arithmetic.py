@@ -6,7 +6,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._utils.arrays import Floats, in_blocks
-from .._utils.costs import expected_costs
 from .._utils.simplex import gini
 
 
@@ -17,20 +16,9 @@ def cross_moment(z: Floats, pairs: Floats | None) -> Floats:
     return np.einsum("nk,nk->n", z @ pairs, z)
 
 
-def by_blocks(of_rows: Callable[..., Floats], distribution, size: int | None = None) -> Floats:
-    """``of_rows(distribution)`` of blocks of samples, joined: its temporary arrays stay small.
-
-    They have so many values a sample; None: one for each class.
-    """
-    n, K = distribution.shape
-    return in_blocks(lambda rows: of_rows(distribution[rows]), n, size or K)
-
-
-def costs_of_decisions(z: Floats, C: Floats) -> Floats:
-    """zᵀC_d of all decisions, (n, D), for one matrix C (K, D), or one a row (n, K, D)."""
-    if C.ndim == 3:
-        return expected_costs(z, C)
-    return z @ C
+def by_blocks(of_rows: Callable[..., Floats], distribution) -> Floats:
+    """``of_rows(distribution)`` of blocks of samples, joined: its temporary arrays stay small."""
+    return in_blocks(lambda rows: of_rows(distribution[rows]), *distribution.shape)
 
 
 def frozen(a: Floats) -> Floats:

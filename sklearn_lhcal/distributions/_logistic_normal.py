@@ -14,7 +14,7 @@ from ._arithmetic import bisect, frozen, quotient, tails
 from ._base import Distribution, PointMass
 from ._likelihood import HALF_LOG_2PI, log_binomial
 from ._mixture import Mixture
-from ._nodes import normal_nodes, with_mean
+from ._nodes import lattice, with_mean
 
 _LARGEST_LOC = 1e100
 _LARGEST_SCALE = 1e4
@@ -247,7 +247,7 @@ class LogisticNormal(Distribution):
         return self._at(g).reshape(*g.shape, -1)
 
     def _nodes(self, n_nodes):
-        g = self._m + self._s * normal_nodes(n_nodes)
+        g = self._m + self._s * ndtri(lattice(n_nodes, 1))
         return with_mean(self._at(g).reshape(*g.shape, -1), self.mean())
 
 

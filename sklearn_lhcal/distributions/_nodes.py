@@ -60,11 +60,6 @@ def _beta_quantile(a, b, u):
     return np.where(nearly_normal, np.clip(mean + spread * ndtri(u), 0, 1), q)
 
 
-def normal_nodes(n_nodes: int) -> Floats:
-    """Quantiles of the standard normal distribution, shape (n_nodes, 1)."""
-    return ndtri(lattice(n_nodes, 1))
-
-
 def with_mean(nodes: Floats, mean: Floats) -> tuple[Floats, Floats]:
     """Nodes and weights, (S, n, K) and (S, n), whose mean is that given, (n, K).
 
