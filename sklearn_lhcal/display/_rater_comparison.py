@@ -117,9 +117,8 @@ class RaterDisplay(NamedDisplay):
             yticks=[*range(J + 1), *lines],
         )
         self.ax_.set_yticklabels([*models, "one more reader", *readers.raters[order].tolist()])
-        results = {name: _verdict(of) for name, of in models.items()}
-        title = "\n".join(f"{name}: {of}" for name, of in results.items())
-        self.ax_.set_title(title if J > 1 else results.popitem()[1], fontsize="medium")
+        title = "\n".join(f"{name}: {_verdict(of)}" for name, of in models.items())
+        self.ax_.set_title(title if J > 1 else _verdict(each), fontsize="medium")
         return self
 
     def _bars(self, lines: Any, ends: NDArray, style: dict):
