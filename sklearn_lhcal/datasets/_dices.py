@@ -100,8 +100,7 @@ def fetch_dices(
     """
     if not question.startswith(("Q_", "Q2", "Q3", "Q4", "Q5", "Q6")):
         raise ValueError(
-            f"question must be a column of answers, one that begins with Q2 to Q6, or 'Q_overall', "
-            f"got {question!r}."
+            f"question must be 'Q_overall' or a column that begins with Q2 to Q6, got {question!r}."
         )
     form = _FORMS[version]
     name = f"diverse_safety_adversarial_dialog_{version}.csv"

@@ -96,7 +96,10 @@ def fetch(
     timeout: float,
 ) -> Any:
     """The content of the file in the data home, downloaded where it is missing."""
-    _check_arguments(base_url, checksum)
+    if base_url.partition(":")[0].lower() not in _SCHEMES:
+        raise ValueError(f"base_url must begin with one of {_SCHEMES}, got {base_url!r}.")
+    if checksum is not None and not re.fullmatch("[0-9a-fA-F]{64}", str(checksum)):
+        raise ValueError(f"checksum must hold 64 hexadecimal digits, got {checksum!r}.")
     path = Path(get_data_home(data_home)) / file.name
     url = f"{base_url.rstrip('/')}/{file.name}"
     if path.exists():
@@ -134,20 +137,12 @@ def _download(file: PublishedFile, url: str, path: Path, checksum: str | None, t
     return content
 
 
-def _check_arguments(base_url: str, checksum: str | None) -> None:
-    if base_url.partition(":")[0].lower() not in _SCHEMES:
-        raise ValueError(f"base_url must begin with one of {_SCHEMES}, got {base_url!r}.")
-    if checksum is not None and not re.fullmatch("[0-9a-fA-F]{64}", str(checksum)):
-        raise ValueError(f"checksum must hold 64 hexadecimal digits, got {checksum!r}.")
-
-
 def _copy(response: BinaryIO, file: BinaryIO, deadline: float, largest: int) -> int:
     """Bytes copied; an OSError where they are too many, or take too long."""
+    # read1 returns what is there; read would wait for all of a chunk
+    read = getattr(response, "read1", response.read)
     size = 0
-    chunk = b"-"
-    while chunk:
-        # read1 returns what is there; read would wait for all of a chunk
-        chunk = getattr(response, "read1", response.read)(_CHUNK)
+    while chunk := read(_CHUNK):
         size += len(chunk)
         if size > largest:
             raise OSError(f"it has more than {largest} bytes")
@@ -167,8 +162,7 @@ def _read(file: PublishedFile, path: Path, checksum: str | None, origin: str) ->
     expected = checksum or file.digest
     if expected is not None and result != expected.lower():
         raise OSError(
-            f"{origin} is truncated, or another file: it has the checksum {result}, expected "
-            f"{expected}."
+            f"{origin} is truncated, or another file: checksum {result}, expected {expected}."
         )
     try:
         return file.content(data)

@@ -3,7 +3,9 @@
 from collections.abc import Callable
 
 import numpy as np
+from numpy.polynomial.polynomial import polyval
 from numpy.typing import NDArray
+from scipy.special import xlog1py
 
 from .._utils.arrays import Floats, in_blocks
 from .._utils.simplex import gini
@@ -32,6 +34,19 @@ def quotient(a, b, otherwise):
     """a/b where b is positive, else `otherwise`."""
     positive = b > 0
     return np.where(positive, a / np.where(positive, b, 1.0), otherwise)
+
+
+# powers of r in the series of `bennett`, and its coefficients from r² on
+_POWERS = np.arange(2, 18)
+_BENNETT = (-1.0) ** _POWERS / (_POWERS * (_POWERS - 1))
+
+
+def bennett(r: Floats) -> Floats:
+    """(1 + r)·log(1 + r) − r for r ≥ −1, Bennett's function: r²/2 − r³/6 + …, exact near 0."""
+    small = np.clip(r, -0.1, 0.1)
+    large = np.maximum(r, -1.0)
+    exact = xlog1py(1 + large, large) - large
+    return np.where(np.abs(r) < 0.1, small**2 * polyval(small, _BENNETT), exact)
 
 
 def bisect(below: Callable[[NDArray], NDArray], low, high, steps: int) -> Floats:

@@ -162,8 +162,7 @@ class Distribution(ABC):
         fits = columns.shape == (self.n_classes,) and len(set(columns.tolist())) == len(columns)
         if not fits or columns.dtype.kind not in "iu":
             raise ValueError(
-                f"columns must hold {self.n_classes} different column numbers, "
-                f"got {columns.tolist()}."
+                f"columns must be {self.n_classes} different column numbers, got {columns}."
             )
         if columns.min() < 0 or columns.max() >= n_classes:
             raise ValueError(f"columns must lie between 0 and {n_classes - 1}, got {columns}.")

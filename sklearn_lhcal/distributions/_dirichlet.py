@@ -50,8 +50,7 @@ class Dirichlet(Distribution):
         fits = alpha.ndim == 2 and alpha.size > 0 and (alpha >= 0).all()
         if not fits or not ((total > 0) & np.isfinite(total)).all():
             raise ValueError(
-                "concentration must have shape (n, K), be finite and at least 0, with positive "
-                "and finite sample sums."
+                "concentration must have shape (n, K), be at least 0, and have finite sums above 0."
             )
         self._z = frozen(alpha / total[:, None])
         self._log_total = frozen(np.log(total))
@@ -76,8 +75,7 @@ class Dirichlet(Distribution):
         log_total = as_floats(log_total, "log_total")
         if log_total.shape not in ((), (1,), (n,)) or not np.isfinite(log_total).all():
             raise ValueError(
-                f"The total (total, log_total) must be one number or one per sample, shape ({n},), "
-                "and finite."
+                f"total and log_total must be finite: one number or one per sample, shape ({n},)."
             )
         made = cls.of_checked(z, np.broadcast_to(log_total, n))
         return made._named(column_names(proba, "proba"))
@@ -222,7 +220,7 @@ class Dirichlet(Distribution):
         return np.where(corner, at_corner, softmax(log_g))
 
     def _nodes(self, n_nodes):
-        return with_mean(dirichlet_nodes(self._z, self.total, n_nodes), self._z)
+        return with_mean(dirichlet_nodes(self._z, self.total, n_nodes), self._z, 1 / n_nodes)
 
 
 def _beta(z, total):

@@ -164,8 +164,7 @@ def label_policy(
     c = as_floats(price, "price")
     if c.shape not in ((), (len(distribution),)) or not np.isfinite(c).all() or (c < 0).any():
         raise ValueError(
-            f"price must be one number of at least 0, or one for each of {len(distribution)} "
-            f"samples, got {price!r}."
+            f"price must be at least 0, one number or one for each sample, got {price!r}."
         )
     levels = label_levels(distribution.n_classes, int(horizon))
     parts = [

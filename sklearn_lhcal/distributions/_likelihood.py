@@ -6,6 +6,7 @@ from scipy.special import expit, gammaln, xlogy
 
 from .._utils.arrays import Floats
 from .._utils.rising import log_rising, stirling
+from ._arithmetic import bennett
 
 _MANY = 1e6  # labels of a sample, from which log-factorials cancel: to 1e-9 there, to 1e-5 at 1e10
 HALF_LOG_2PI = np.log(2 * np.pi) / 2
@@ -96,14 +97,7 @@ def _deviance(y, m, apart):
     """D(y, m) = y·log(y/m) + m − y, at least 0, given y − m; infinite where m is 0 and y is not."""
     inside = (m > 0) & (y > 0)
     safe = np.where(inside, m, 1.0)
-    x = np.where(inside, apart / safe, 0.0)
-    near = np.abs(x) < 0.1
-    k = np.arange(2, 18)
-    coefficients = np.concatenate([[0, 0], (-1.0) ** k / (k * (k - 1))])
-    series = np.polynomial.polynomial.polyval(np.where(near, x, 0.0), coefficients)
-    far = np.where(near, 0.0, x)
-    ratio = np.where(inside & ~near, y / safe, 1.0)
-    h = np.where(near, series, ratio * np.log(ratio) - far)
+    h = bennett(np.where(inside, apart / safe, 0.0))
     return np.where(inside, safe * h, np.where(y > 0, np.inf, m))
 
 

@@ -97,12 +97,10 @@ def predict_dist(estimator: Estimator, X: Samples) -> Distribution:
     inner, seen = resolve(estimator, X, "predict_dist")
     if hasattr(inner, "predict_dist"):
         distribution = inner.predict_dist(seen)
+    elif members := _member_proba(inner, seen):
+        distribution = Ensemble(*members)
     else:
-        members = _member_proba(inner, seen)
-        if members is None:
-            distribution = PointMass(inner.predict_proba(seen))
-        else:
-            distribution = Ensemble(*members)
+        distribution = PointMass(inner.predict_proba(seen))
     if distribution.classes is None:
         distribution = distribution.with_classes(getattr(inner, "classes_", None))
     classes = getattr(estimator, "classes_", distribution.classes)

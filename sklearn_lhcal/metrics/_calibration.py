@@ -56,8 +56,7 @@ def calibration_parts(sums: BinSums) -> Floats:
         # one text for all blocks of a jackknife, so that it is shown once
         warnings.warn(
             "More than 5% of the weight lies in bins whose samples all belong to one group or one "
-            "rater; these bins count 0. Use fewer bins, or strategy='quantile'; the dropped_weight "
-            "of loss_decomposition says how much weight is left out.",
+            "rater; these bins count 0. Use fewer bins, or strategy='quantile'.",
             stacklevel=2,
         )
     return sums.calibration_loss()

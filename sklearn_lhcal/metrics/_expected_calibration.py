@@ -27,10 +27,7 @@ def _columns(rows: Rows, kind) -> tuple[NDArray, NDArray]:
     if kind == "classwise":
         return rows.mu, rows.z
     k = _column(rows, kind)
-    observed = rows.labels.counts[:, [k]]
-    if not rows.labels.known:
-        observed = observed / rows.n[:, None]
-    return observed, rows.z[:, [k]]
+    return rows.mu[:, [k]], rows.z[:, [k]]
 
 
 def _said(rows: Rows, kind) -> Callable:
@@ -47,13 +44,12 @@ def _said(rows: Rows, kind) -> Callable:
 def _column(rows: Rows, kind) -> int:
     """The column of one class: by its name where classes have names, else by its number."""
     names = class_names(rows)
-    results = [k for k, name in enumerate(names) if name == kind]
-    if not results:
+    if kind not in names:
         raise ValueError(
             f'kind must be "top_label", "classwise" or one of the classes {names[:20]}, got '
             f"{kind!r}."
         )
-    return results[0]
+    return names.index(kind)
 
 
 def _binned(rows: Rows, *, kind, n_bins, strategy, bias_correction=None, **others) -> Binned:

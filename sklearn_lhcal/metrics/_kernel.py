@@ -43,11 +43,6 @@ def check_enough(rows: Rows, estimate: str | None) -> None:
         raise ValueError(f"An estimate that leaves groups out needs {least} groups at least.")
 
 
-def one_version(rows: Rows) -> Floats:
-    """μ̂ in one version, shape (n, 1, K)."""
-    return rows.mu[:, None, :]
-
-
 def _estimate(
     rows: Rows,
     bias_correction,
@@ -313,29 +308,27 @@ def _problems(kind: str, rows: Rows, mu, device):
     from .._utils.kernels import errors
 
     weights_and_groups = log_weight_of(rows, device), groups_of(rows.groups, device)
-    of_classes = mu is None and kind in ("marginal", "top_label")
-    if not of_classes:
-        mu = one_version(rows) if mu is None else mu
-        z, y = as_tensor(rows.z, device), as_tensor(mu, device)
-        yield from errors.problems(kind, z, y, *weights_and_groups)
-        return
-    parts = _some_classes(rows)
-    if kind == "top_label":
+    if mu is not None or kind == "canonical":
+        parts = iter([(rows.z, rows.mu[:, None] if mu is None else mu)])
+    elif kind == "marginal":
+        parts = _some_classes(rows)
+    else:
         top = rows.each(_top)
-        parts = iter([(top[:, :1], top[:, 1:])])
+        parts, kind = iter([(top[:, :1], top[:, 1:, None])]), "marginal"
     for z, y in parts:
-        z, y = as_tensor(z, device), as_tensor(y[:, None], device)
-        yield from errors.problems("marginal", z, y, *weights_and_groups)
+        yield from errors.problems(
+            kind, as_tensor(z, device), as_tensor(y, device), *weights_and_groups
+        )
 
 
 def _some_classes(rows: Rows) -> Iterator[tuple[Floats, Floats]]:
-    """Predictions and frequencies of some classes at a time, shape (n, n_columns)."""
+    """Predictions (n, n_columns) and frequencies (n, 1, n_columns) of some classes at a time."""
     step = max(_VALUES // len(rows), 1)
     # known probabilities are frequencies
     n = np.where(np.isinf(rows.n), 1.0, rows.n)[:, None]
     for start in range(0, rows.z.shape[1], step):
         columns = slice(start, start + step)
-        yield rows.z[:, columns], rows.labels.counts[:, columns] / n
+        yield rows.z[:, columns], (rows.labels.counts[:, columns] / n)[:, None]
 
 
 def _top(rows: Rows) -> Floats:

@@ -71,10 +71,9 @@ def loo_bandwidth(
         raise ValueError("prediction has one sample; a bandwidth needs two at least.")
     if grid is not None:
         grid = as_floats(grid, "grid")
-        if grid.ndim != 1 or not np.isfinite(grid).all() or not len(grid) or grid.min() <= 0:
-            raise ValueError("grid must hold positive bandwidths.")
-        if grid.min() < 1e-150:
-            raise ValueError("grid has bandwidths below 1e-150, whose squares are 0.")
+        # the squares of smaller ones are 0
+        if grid.ndim != 1 or not grid.size or not 1e-150 <= grid.min() <= grid.max() < np.inf:
+            raise ValueError("grid must hold positive bandwidths, of 1e-150 or more.")
     return _loo(z, kind, random_state, device, grid)
 
 
@@ -109,9 +108,8 @@ def _loo(z, kind, random_state, device, grid=None, groups=None) -> float:
     h = errors.best_bandwidth(cost)
     if not 1e-5 < h < 1:
         warnings.warn(
-            f"The search for the most likely bandwidth ended at its bound, {h:g}: the kernels may "
-            "be too wide or too narrow to show miscalibration. Pass a number, or bandwidth='cv' "
-            "where there are labels.",
+            f"The search for the most likely bandwidth ended at its bound, {h:g}: it may hide "
+            "miscalibration. Pass a number, or bandwidth='cv' where there are labels.",
             stacklevel=4,
         )
     return h

@@ -13,7 +13,7 @@ from sklearn.base import BaseEstimator
 from sklearn.metrics import get_scorer as sklearn_get_scorer
 from sklearn.utils.metadata_routing import UNUSED
 
-from .._rows import Rows, labels_for, rated_only, rows_of
+from .._rows import labels_for, rated_only, rows_of
 from .._utils.checks import check_params, check_samples, checked
 from .._utils.costs import Costs, bayes_columns, check_cost_matrix, of_decisions
 from .._utils.estimators import weight_params
@@ -32,7 +32,7 @@ from .._utils.types import (
 from ..distributions import predict_epistemic
 from ._decision import decision_risk
 from ._epistemic import accuracy_gain, epistemic_calibration_error, epistemic_correlation
-from ._evaluate import Metric, with_options
+from ._evaluate import with_options
 from ._kernel import kernel_calibration_error
 
 
@@ -88,7 +88,13 @@ class LabelHistogramScorer(BaseEstimator):
         sign = _sign(self.sign, tags)
         metric = with_options(self.metric, {})
         if metric is not None:
-            _check_scorable(metric, rows)
+            least = metric.tags.least_raters
+            if rows.contributing(least) is None:
+                raise ValueError(
+                    f"{metric.name} needs samples with a positive weight and {least} labels or "
+                    f"more, and of these {len(rows)} samples none has; take neg_label_log_loss, or "
+                    "more raters."
+                )
             return sign * metric(rows)
         labels = rows.labels if rows.labels.known else rows.labels.counts
         return sign * self.metric(labels, rows.prediction, **weight_params(rows.w))
@@ -103,17 +109,6 @@ def _sign(given: int | None, tags: Tags) -> int:
     """The sign that is given, else the one that makes larger better."""
     best = -1 if tags.greater_is_better is False else 1
     return given or best
-
-
-def _check_scorable(metric: Metric, rows: Rows) -> None:
-    """ValueError where the metric is undefined for all the samples."""
-    least = metric.tags.least_raters
-    if rows.contributing(least) is None:
-        raise ValueError(
-            f"{metric.name} needs samples with a positive weight and {least} "
-            f"labels or more, and of these {len(rows)} samples none has; choose a scorer that "
-            "needs only one label, such as neg_label_log_loss, or give counts of several raters."
-        )
 
 
 class EpistemicScorer(BaseEstimator):
@@ -182,10 +177,9 @@ class EpistemicScorer(BaseEstimator):
         if reference_prediction is None:
             raise ValueError(
                 "The epistemic scorers need reference_prediction, the labels predicted with more "
-                "data, and scikit-learn shows a scorer the test samples only. Give a search "
-                "scoring=splitter.scorer(X, y) of its BallCarvingSplit, or compare candidates by "
-                "model_selection.evaluate_epistemic. A reference for all candidates goes to fit of "
-                "the search, or in params of cross_validate, with metadata routing switched on: "
+                "data. Give a search scoring=splitter.scorer(X, y) of its BallCarvingSplit, or "
+                "compare candidates by model_selection.evaluate_epistemic. A reference for all "
+                "candidates goes to fit of the search, or in params of cross_validate, after "
                 "sklearn.set_config(enable_metadata_routing=True)."
             )
         check_row_names(y=y, reference_prediction=reference_prediction)
@@ -307,9 +301,8 @@ class _DecisionScorer(LabelHistogramScorer):
         costs = self.cost_matrix if given is None else given
         if costs is None:
             raise ValueError(
-                "The scorer has no cost_matrix: give it to make_decision_scorer. Or switch on "
-                "scikit-learn's metadata routing and pass costs of each sample, cost_matrix=…, to "
-                "fit of the search, or in params of cross_validate."
+                "The scorer has no cost_matrix: give it to make_decision_scorer; or, with metadata "
+                "routing, to fit of the search, or in params of cross_validate."
             )
         if callable(costs):
             costs = costs(X)

@@ -362,7 +362,6 @@ def log_likelihoods(x: Tensor, hs: Sequence[float] | Floats, g: Groups = None) -
     *sums, n_rows = total.tolist()
     if not n_rows:
         raise ValueError(
-            "All predictions are equal, or no two groups differ in theirs, so that they give no "
-            "bandwidth; pass a number."
+            "All predictions are equal, or no two groups differ in theirs; pass a number."
         )
     return [one / n_rows for one in sums]
