@@ -44,9 +44,7 @@ def check_values(a, name: str) -> None:
             f"{name} is a masked array, whose mask would be lost; drop or fill its masked entries."
         )
     if isinstance(a, Iterator):
-        raise TypeError(
-            f"{name} is an iterator, {type(a).__name__}; make a list or an array of it."
-        )
+        raise TypeError(f"{name} is an iterator, {type(a).__name__}; make a list of it.")
     if is_lazy(a):
         raise TypeError(f"{name} is a lazy frame, {type(a).__name__}; pass {name}.collect().")
 
@@ -306,9 +304,7 @@ def read_groups(groups, n: int) -> Indices | None:
     names = as_names(groups, "groups")
     check_same_length(n, groups=names)
     if any(is_gap(g) for g in names.tolist()):
-        raise ValueError(
-            "groups must not have missing values; give each sample without a group one of its own."
-        )
+        raise ValueError("groups must not have missing values; give each a group of its own.")
     return distinct(names, "groups")[1]
 
 
@@ -338,9 +334,7 @@ def check_sample_weight(sample_weight, n: int) -> Floats | None:
     with np.errstate(over="ignore"):
         total = w.sum()
     if not 1e-300 < total < np.inf:
-        raise ValueError(
-            f"sample_weight sums to {total}, beyond what floats can multiply; scale it."
-        )
+        raise ValueError(f"sample_weight sums to {total}, too far from 1 for floats; scale it.")
     return w if total < _ALL else w * (_ALL / total)
 
 
@@ -445,9 +439,7 @@ def errors_of(what: str) -> Iterator[None]:
 
 def check_params(estimator: Any) -> None:
     """The same of the parameters of an estimator."""
-    given = vars(estimator)
-    owner: Any = type(estimator)
-    check_arguments(owner, {name: given[name] for name in _allowed(owner) if name in given})
+    check_arguments(type(estimator), vars(estimator))
 
 
 def check_arguments(function: Callable, named: dict) -> None:

@@ -66,14 +66,10 @@ def points(distance: Distance, K: int, names: NDArray | None, graded: bool) -> F
 def _root(squares: Floats, K: int) -> Floats:
     """B = U√Λ Uᵀ of G = −½ J d² J, J = I − 11ᵀ/K: the symmetric root, which alone is unique."""
     if squares.shape != (K, K):
-        raise ValueError(
-            f"distance must have shape ({K}, {K}), one row a class, got {squares.shape}."
-        )
+        raise ValueError(f"distance must have shape ({K}, {K}), got {squares.shape}.")
     check_finite(squares, "distance")
     if not np.array_equal(squares, squares.T) or squares.diagonal().any() or (squares < 0).any():
-        raise ValueError(
-            "distance must be a symmetric table, 0 on the diagonal and nowhere negative."
-        )
+        raise ValueError("distance must be symmetric, 0 on the diagonal and nowhere negative.")
     J = np.eye(K) - 1 / K
     values, U = np.linalg.eigh(-J @ squares @ J / 2)
     if values[0] < -_ROUNDING * values[-1]:

@@ -159,10 +159,7 @@ def _problem(header: list[str], rows: list[list[str]], form: _Form) -> str | Non
         return "a rater judged an item twice"
     result = _Form(len(rows), len({i for i, _ in pairs}), len({r for _, r in pairs}))
     if result != form:
-        return (
-            f"it has {result.items} items and {result.raters} raters, expected {form.items} and "
-            f"{form.raters}"
-        )
+        return f"it has {result.items} items and {result.raters} raters, expected {form[1:]}"
     return None
 
 

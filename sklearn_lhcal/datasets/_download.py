@@ -129,9 +129,7 @@ def _download(file: PublishedFile, url: str, path: Path, checksum: str | None, t
                 f"Could not download {url} ({error}). Download it elsewhere and put it at {path}."
             ) from error
         if said is not None and said.strip().isdecimal() and size != int(said):
-            raise OSError(
-                f"The download of {url} is truncated: {size} of {said} bytes came. Try again."
-            )
+            raise OSError(f"The download of {url} is truncated: {size} of {said} bytes came.")
         content = _read(file, part, checksum, f"The file at {url}")
         part.replace(path)
     return content

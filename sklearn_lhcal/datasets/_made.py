@@ -75,7 +75,12 @@ def make_label_histograms(
     >>> bool(epistemic_loss(data.counts, data.prediction) > 0)
     True
     """
-    total = _check_total(total, n_samples)
+    total = as_floats(total, "total")
+    if total.shape not in ((), (n_samples,)) or not (total > 0).all():
+        raise ValueError(
+            f"total must be positive: one number or shape ({n_samples},), got {total}."
+        )
+    total = np.array(np.broadcast_to(total, n_samples))
     rng = check_random_state(random_state)
     coef, X = model_and_rows(n_samples, n_classes, n_features, class_sep, rng)
     raters = check_raters(n_raters, n_samples, rng)
@@ -191,15 +196,6 @@ def check_raters(raters, n_samples: int, rng) -> Integers:
             f"n_raters must be one number, (low, high), or have shape ({n_samples},): {n.shape}."
         )
     return np.broadcast_to(n.astype(np.int64), n_samples)
-
-
-def _check_total(total, n_samples: int) -> Floats:
-    t = as_floats(total, "total")
-    if t.shape not in ((), (n_samples,)) or not (t > 0).all():
-        raise ValueError(
-            f"total must be positive: one number or shape ({n_samples},), got {total!r}."
-        )
-    return np.array(np.broadcast_to(t, n_samples))
 
 
 def draw_counts(Q: Floats, raters, rng) -> Integers:

@@ -124,7 +124,10 @@ class ReliabilityDisplay(NamedDisplay):
         """
         self._take_axes(ax, SQUARE)
         curve = self.result
-        limit = max(_limit(curve), _drawn_limit(self.ax_))
+        limit = _limit(curve)
+        if drawn(self.ax_.lines, _POINTS):
+            # of a display that is already on these axes
+            limit = max(limit, self.ax_.get_xlim()[1] / (1 + _MARGIN))
         end = max(limit, 1.0)
         self.reference_ = draw_reference(self.ax_, "perfect calibration", end, end)
         label = self.name if name is None else name
@@ -189,11 +192,6 @@ def _limit(curve: ReliabilityCurve) -> float:
     ends = [*curve.mean_predicted, *curve.mean_observed, *curve.interval[:, 1], 0.1]
     limit = 1.05 * float(np.nanmax(ends))
     return min(1.0, limit) if curve.distance is None else limit
-
-
-def _drawn_limit(ax) -> float:
-    """The limit of a display that is already on these axes; 0 where there is none."""
-    return ax.get_xlim()[1] / (1 + _MARGIN) if drawn(ax.lines, _POINTS) else 0.0
 
 
 def _frame(ax, limit: float) -> None:

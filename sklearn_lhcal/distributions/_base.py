@@ -219,9 +219,7 @@ class Distribution(ABC):
         """Counts of further labels, shape (n, K), float64; a sample may have none."""
         labels = read_labels(counts, name="counts", empty_rows=True)
         if labels.known:
-            raise ValueError(
-                "Infinitely many labels have no posterior and no likelihood; pass counts."
-            )
+            raise ValueError("Infinitely many labels have no posterior or likelihood; pass counts.")
         n, K = self.mean().shape
         fits = labels.single or labels.shape[1] == K
         if len(labels) != n or not fits:

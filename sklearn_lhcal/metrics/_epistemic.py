@@ -114,8 +114,7 @@ def _distinct(*labels: NDArray) -> NDArray:
         raise ValueError(
             f"y, y_pred, y_reference must hold the same classes: {[str(a.dtype) for a in labels]}."
         )
-    every = np.concatenate([distinct(a, "y_pred or y_reference")[0] for a in labels])
-    return sorted_names(distinct(every, "y_pred or y_reference")[0])
+    return sorted_names(distinct(np.concatenate(labels), "y_pred or y_reference")[0])
 
 
 def _columns(labels: NDArray, classes: NDArray, name: str) -> Indices:
@@ -151,10 +150,9 @@ def check_gains(gain, uncertainty) -> tuple[Floats, Floats]:
         )
     if not np.isfinite(g).all() or np.abs(g).max() > 1 + 1e-9:
         raise ValueError("gain must lie between -1 and 1, without NaN: use accuracy_gain.")
-    if not np.isfinite(e).all() or e.min() < -1e-9:
-        raise ValueError("uncertainty must be finite and not negative.")
-    if e.max() > 1e150:
-        raise ValueError("uncertainty has values beyond 1e150, whose squares overflow.")
+    # the squares of more overflow
+    if not ((e >= -1e-9) & (e <= 1e150)).all():
+        raise ValueError("uncertainty must be finite, not negative, and at most 1e150.")
     return g, e
 
 

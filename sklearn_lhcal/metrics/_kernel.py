@@ -7,7 +7,7 @@ frequencies, e = μ̂ − z, h bandwidth, k the kernel, r the smooth of μ̂.
 
 from collections.abc import Iterator
 from functools import partial
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from scipy.stats import skew
@@ -289,8 +289,17 @@ def mean_errors(
     """
     import torch
 
+    from .._utils.kernels import errors
+
     w = as_tensor(rows.weight, device)
-    row_errors = _row_errors(p, estimate)
+    row_errors: Any = {
+        None: partial(errors.plugin_rows, p=p),
+        "ratio": partial(errors.ratio_corrected_rows, p=p),
+        "residual": errors.residual_rows,
+        "second_order": errors.second_order_rows,
+        "sharpness": errors.sharpness_rows,
+        "ratio_sharpness": partial(errors.sharpness_rows, corrected=True),
+    }[estimate]
     total: Floats = np.zeros(1)
     with torch.no_grad():
         for part in _problems(kind, rows, mu, device):
@@ -337,20 +346,6 @@ def _top(rows: Rows) -> Floats:
     Classes that tie share the frequency evenly.
     """
     return np.column_stack([rows.z.max(axis=1), accuracy(rows.mu, rows.z)])
-
-
-def _row_errors(p: float, estimate: str | None):
-    """``error(problem, h)`` of each sample, shape (n, S)."""
-    from .._utils.kernels import errors
-
-    return {
-        None: partial(errors.plugin_rows, p=p),
-        "ratio": partial(errors.ratio_corrected_rows, p=p),
-        "residual": errors.residual_rows,
-        "second_order": errors.second_order_rows,
-        "sharpness": errors.sharpness_rows,
-        "ratio_sharpness": partial(errors.sharpness_rows, corrected=True),
-    }[estimate]
 
 
 def _bin_tags(*, p: float, **others) -> OfRows:

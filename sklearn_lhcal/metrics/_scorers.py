@@ -40,15 +40,13 @@ class LabelHistogramScorer(BaseEstimator):
     """Scorer of a classifier's predictions against labels or label histograms: larger is better.
 
     Labels and predictions meet by the estimator's ``classes_``. A class that training never saw has
-    probability 0.
+    probability 0. A metric of this package that reads distributions is given that of `predict_dist`
+    through pipelines and searches, any other metric class probabilities.
 
     Parameters
     ----------
     metric : callable
         ``metric(y, prediction, sample_weight=None)``, one of this package's or any other.
-    response : {"predict_proba", "predict_dist"} or None, default=None
-        What of the estimator to score. `predict_dist` sees through pipelines and searches. None:
-        what the metric can use.
     sign : {1, -1} or None, default=None
         -1 for metrics that are better when smaller. None: what the metric says of itself, and 1
         where it says nothing.
@@ -65,14 +63,8 @@ class LabelHistogramScorer(BaseEstimator):
 
     __metadata_request__score: ClassVar = {"estimator": UNUSED}
 
-    def __init__(
-        self,
-        metric: MetricFunction,
-        response: Literal["predict_proba", "predict_dist"] | None = None,
-        sign: Literal[1, -1] | None = None,
-    ) -> None:
+    def __init__(self, metric: MetricFunction, sign: Literal[1, -1] | None = None) -> None:
         self.metric = metric
-        self.response = response
         self.sign = sign
 
     @checked
@@ -82,9 +74,7 @@ class LabelHistogramScorer(BaseEstimator):
         """The metric of what the estimator predicts for X, larger being better."""
         check_params(self)
         tags = tags_of(self.metric)
-        whole = self.response == "predict_dist"
-        whole |= self.response is None and tags.takes_distribution
-        rows = rows_of(estimator, X, y, sample_weight, distribution=whole)
+        rows = rows_of(estimator, X, y, sample_weight, distribution=tags.takes_distribution)
         sign = _sign(self.sign, tags)
         metric = with_options(self.metric, {})
         if metric is not None:
