@@ -401,7 +401,8 @@ class DistributionClassifierMixin:
 
     def predict(self, X: Samples) -> NDArray:
         """The most probable class of each sample, shape (n_samples,)."""
-        return self.classes_[self.predict_proba(X).argmax(axis=1)]
+        columns = self.predict_proba(X).argmax(axis=1)
+        return self.classes_[columns]
 
     def score(self, X: Samples, y: LabelsLike, sample_weight: Weights = None) -> float:
         """Expected accuracy, see `sklearn_lhcal.metrics.expected_accuracy`: larger is better.

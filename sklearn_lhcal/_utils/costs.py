@@ -45,7 +45,7 @@ class Costs(NamedTuple):
                 )
             if d.min() < 0 or d.max() >= D:
                 raise ValueError(
-                    f"decisions must be from 0 to {D - 1}, got {d.min()} to {d.max()}."
+                    f"decisions must lie between 0 and {D - 1}, got {d.min()} to {d.max()}."
                 )
             return d.astype(np.intp)
         columns = positions(d, self.decisions)

@@ -15,7 +15,6 @@ from ..label_histogram import Annotations
 from ._download import PublishedFile, description, fetch
 
 _URL = "https://raw.githubusercontent.com/google-research-datasets/dices-dataset/main"
-_LARGEST = 500_000_000
 _ANSWERS = ("No", "Unsure", "Yes")
 
 
@@ -104,7 +103,7 @@ def fetch_dices(
         )
     form = _FORMS[version]
     name = f"diverse_safety_adversarial_dialog_{version}.csv"
-    file = PublishedFile(name, None, "sha256", _LARGEST, partial(_columns, form=form))
+    file = PublishedFile(name, None, "sha256", 500_000_000, partial(_columns, form=form))
     folder = f"{str(base_url).rstrip('/')}/{version}"
     columns = fetch(file, data_home, download_if_missing, folder, checksum, timeout)
     if question not in columns:

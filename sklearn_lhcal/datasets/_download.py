@@ -30,7 +30,6 @@ def description(name: str) -> str:
 _SCHEMES = ("https", "http", "file")
 # times the timeout, for the whole download
 _LONGEST = 10
-_CHUNK = 65_536
 
 
 class _InTime:
@@ -140,7 +139,7 @@ def _copy(response: BinaryIO, file: BinaryIO, deadline: float, largest: int) -> 
     # read1 returns what is there; read would wait for all of a chunk
     read = getattr(response, "read1", response.read)
     size = 0
-    while chunk := read(_CHUNK):
+    while chunk := read(65_536):
         size += len(chunk)
         if size > largest:
             raise OSError(f"it has more than {largest} bytes")

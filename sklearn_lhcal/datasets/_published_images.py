@@ -119,7 +119,6 @@ def _problem_of_cifar10h(counts) -> str | None:
 _DERMAMNIST_URL = "https://zenodo.org/records/10519652/files"
 # The authors publish this digest, and no other.
 _DERMAMNIST_MD5 = "0744692d530f8e62ec473284d019b0c7"
-_LARGEST_DERMAMNIST = 40_000_000  # bytes
 _UNPACKED = 50_000_000
 _DERMAMNIST_CLASSES = (
     "actinic keratoses and intraepithelial carcinoma",
@@ -191,7 +190,7 @@ def fetch_dermamnist(
     >>> fetch_dermamnist().images_train.shape  # doctest: +SKIP
     (7007, 28, 28, 3)
     """
-    file = PublishedFile("dermamnist.npz", _DERMAMNIST_MD5, "md5", _LARGEST_DERMAMNIST, _parts_of)
+    file = PublishedFile("dermamnist.npz", _DERMAMNIST_MD5, "md5", 40_000_000, _parts_of)
     parts = fetch(file, data_home, download_if_missing, base_url, checksum, timeout)
     return Bunch(
         **parts, target_names=np.array(_DERMAMNIST_CLASSES), DESCR=description("dermamnist")

@@ -129,7 +129,7 @@ def weighted(rows: Rows, losses: Floats) -> tuple[NDArray, NDArray]:
 
 def undefined(name: str, least_raters: int) -> float:
     """NaN, with the one warning that says why."""
-    needs = f"{least_raters} raters or more" if least_raters > 1 else "a rater"
+    needs = f"{least_raters} raters or more" if least_raters > 1 else "a rater or more"
     warnings.warn(
         f"{name} is undefined and set to NaN: no sample with a positive weight has {needs}.",
         UndefinedMetricWarning,

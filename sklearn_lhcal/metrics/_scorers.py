@@ -182,9 +182,8 @@ class EpistemicScorer(BaseEstimator):
             raise ValueError(
                 f"The scorer of {unwrapped(self.metric, {})[0].__name__} cannot say anything about "
                 f"{type(estimator).__name__} here: {reason}. Estimates differ only with a "
-                "predictive distribution (a forest, an ensemble, a Gaussian process), gains only "
-                "where reference_prediction is another class than what it predicts: carve larger "
-                "balls, or keep less in them."
+                "predictive distribution (a forest, a Gaussian process), gains only where "
+                "reference_prediction is not what it predicts: carve larger balls."
             )
         return _sign(self.sign, tags) * self.metric(gain, estimate)
 
@@ -376,8 +375,7 @@ def register_scorers(*metrics: Callable) -> None:
                     option.options = set(option.options) | set(own)
     except (ImportError, AttributeError) as error:
         warnings.warn(
-            f"sklearn_lhcal could not register its scorer strings ({error}); pass the scorer "
-            "objects of sklearn_lhcal.metrics.get_scorer as scoring= instead.",
+            f"sklearn_lhcal could not register its scorer strings ({error}); pass get_scorer(…).",
             RuntimeWarning,
             stacklevel=2,
         )

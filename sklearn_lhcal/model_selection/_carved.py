@@ -105,7 +105,9 @@ def evaluate_epistemic(
     True
     """
     if not estimators or not all(map(is_classifier, estimators.values())):
-        raise ValueError(f"estimators must be a dict of classifiers, got {estimators!r:.80}.")
+        raise ValueError(
+            f"estimators must be a dict of names and classifiers, got {estimators!r:.80}."
+        )
     X = check_samples(X)
     labels = read_labels(y).for_fit()
     check_same_length(len(labels), X=X)

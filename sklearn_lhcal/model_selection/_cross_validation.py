@@ -194,7 +194,7 @@ def cross_val_predict(
     splits = list(check_cv(cv).split(np.zeros((n, 1)), labels.majority, groups))
     rows = np.concatenate([test for _, test in splits])
     if not np.array_equal(np.sort(rows), np.arange(n)):
-        raise ValueError("cv must test each sample once: use a K-fold splitter.")
+        raise ValueError("cv must put every sample into one test part: use a K-fold splitter.")
     folds = []
     for i, (train, test) in enumerate(Progress(splits, desc="folds", disable=not verbose)):
         part = labels.take(train)
