@@ -264,7 +264,8 @@ def as_features(found, X, owner: str) -> Floats:
     if h.ndim == 0 or len(h) != n_rows(X):
         rows = f"{len(h)} samples" if h.ndim else "a single number"
         raise ValueError(
-            f"features needs one row for each of the {n_rows(X)} samples of X, it returned {rows}."
+            f"features must return one row for each of the {n_rows(X)} samples of X, it returned "
+            f"{rows}."
         )
     h = h.reshape(len(h), -1)
     if not np.isfinite(h).all():

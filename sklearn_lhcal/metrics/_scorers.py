@@ -375,7 +375,7 @@ def register_scorers(*metrics: Callable) -> None:
                     option.options = set(option.options) | set(own)
     except (ImportError, AttributeError) as error:
         warnings.warn(
-            f"sklearn_lhcal could not register its scorer strings ({error}); pass get_scorer(…).",
+            f"sklearn_lhcal could not register its scorer strings ({error}); pass scorer objects.",
             RuntimeWarning,
             stacklevel=2,
         )

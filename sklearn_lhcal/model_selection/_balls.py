@@ -271,8 +271,9 @@ class BallCarvingSplit(BaseEstimator):
         (low, high), (least, most) = shares
         if not 0 <= low <= high < 1 or not 0 < least <= most <= 1 - high + 1e-12:
             raise ValueError(
-                "keep_fraction must be a number or a range in [0, 1), test_fraction be positive "
-                f"and within the rest, got {self.keep_fraction!r} and {self.test_fraction!r}."
+                "keep_fraction must be a number in [0, 1) or an ascending range of these, and "
+                "test_fraction positive and at most what is left, or such a range, got "
+                f"{self.keep_fraction!r} and {self.test_fraction!r}."
             )
         return shares
 
