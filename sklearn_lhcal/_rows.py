@@ -112,9 +112,7 @@ class Rows:
     @cached_property
     def z(self) -> Floats:
         """Class probabilities, shape (n, K): the mean of the prediction."""
-        if isinstance(self.prediction, Distribution):
-            return self.prediction.mean()
-        return self.prediction
+        return proba_of(self.prediction)
 
     @cached_property
     def distribution(self) -> Distribution:
@@ -243,6 +241,13 @@ def read_prediction(prediction: PredictionLike) -> tuple[Any, NDArray | None]:
         return prediction, prediction.classes
     names = column_names(prediction, "prediction")
     return check_proba(prediction, name="prediction"), names
+
+
+def proba_of(prediction) -> Floats:
+    """The mean of a distribution, or checked probabilities as they are, shape (n, K)."""
+    if isinstance(prediction, Distribution):
+        return prediction.mean()
+    return prediction
 
 
 def _warn_of_one_column(rows: Rows) -> None:

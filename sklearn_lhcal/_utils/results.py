@@ -179,28 +179,18 @@ class ConfidenceInterval(_Ends):
     >>> estimate, low, high, error = ConfidenceInterval(0.5, 0.4, 0.6, 0.05)
     """
 
-    df: float | None
-    components: VarianceComponents | None
-    n_raters: int | None
+    df: float | None = None
+    components: VarianceComponents | None = None
+    n_raters: int | None = None
     effective_rows: float | None = None
     rests_on: str = ""
 
     def __new__(
-        cls,
-        estimate: float,
-        low: float,
-        high: float,
-        standard_error: float,
-        *,
-        df: float | None = None,
-        components: VarianceComponents | None = None,
-        n_raters: int | None = None,
+        cls, estimate: float, low: float, high: float, standard_error: float, **made: Any
     ) -> Self:
-        """The four numbers, and what they come from."""
+        """The four numbers; what they come from, by the names of the attributes."""
         interval = super().__new__(cls, estimate, low, high, standard_error)
-        interval.df = df
-        interval.components = components
-        interval.n_raters = n_raters
+        vars(interval).update(made)
         return interval
 
     @property

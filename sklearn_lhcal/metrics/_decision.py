@@ -15,6 +15,7 @@ from .._rows import (
     PredictionLike,
     Rows,
     class_column,
+    proba_of,
     read_labels,
     read_prediction,
     read_with_costs,
@@ -27,7 +28,7 @@ from .._utils.names import Side, check_row_names
 from .._utils.results import result
 from .._utils.tags import MeanOfTerms, metric
 from .._utils.types import ArrayLike, Bandwidth, LabelsLike, Weights
-from ..distributions import Distribution
+from ._binned import group_means
 from ._evaluate import score, weighted
 from ._kernel_bandwidth import as_tensor, choose_bandwidth
 
@@ -35,7 +36,7 @@ from ._kernel_bandwidth import as_tensor, choose_bandwidth
 def _meet(prediction, cost_matrix) -> tuple[Floats, Costs]:
     """Class probabilities, and costs with their samples in the same order."""
     found, classes = read_prediction(prediction)
-    z = found.mean() if isinstance(found, Distribution) else found
+    z = proba_of(found)
     costs = check_cost_matrix(cost_matrix, a_row=True).for_classes(classes, z.shape[1])
     costs.check_rows(len(z))
     return z, costs
@@ -340,8 +341,7 @@ def net_benefit(
     >>> confidence_interval(net_benefit, y * 50, p * 50, threshold=0.25, random_state=0).low > 0
     True
     """
-    options = {"threshold": threshold, "class_index": class_index}
-    return score(net_benefit, y, prediction, sample_weight, **options)
+    return score(net_benefit, **locals())
 
 
 # -------------------------------------------------------------------------------- parts of the risk
@@ -441,7 +441,7 @@ def _calibrated(rows: Rows, w, bandwidth):
     """φ of each sample, (n, K): by groups of equal predictions, or by kernels."""
     different, group = np.unique(rows.z, axis=0, return_inverse=True)
     if bandwidth is None and 2 * len(different) <= len(rows):
-        return _group_means(rows.mu, w, group.ravel())
+        return group_means(rows.mu, w, group.ravel())
     # torch is imported where it is needed only
     from .._utils.kernels.smoothing import clipped, smooth
 
@@ -453,12 +453,3 @@ def _calibrated(rows: Rows, w, bandwidth):
     phi = rows.z.copy()
     phi[keep] += smooth(clipped(x), e, h, log_w).numpy()
     return phi
-
-
-def _group_means(mu, w, group):
-    """The weighted mean of μ̂ over the samples with the same prediction, shape (n, K)."""
-    W = np.bincount(group, weights=w)
-    sums = np.zeros((len(W), mu.shape[1]))
-    np.add.at(sums, group, w[:, None] * mu)
-    means = sums / np.maximum(W, 1e-300)[:, None]
-    return means[group]

@@ -193,8 +193,7 @@ def epistemic_loss(
     >>> epistemic_loss([[1, 1], [2, 0]], [[0.5, 0.5], [1.0, 0.0]])
     -0.25
     """
-    options = {"bias_correction": bias_correction, "distance": distance}
-    return score(epistemic_loss, y, prediction, sample_weight, **options)
+    return score(epistemic_loss, **locals())
 
 
 @metric(_irreducible_tags)
@@ -235,5 +234,4 @@ def irreducible_loss(
     >>> irreducible_loss([[1, 1], [2, 0]])
     0.5
     """
-    options = {"bias_correction": bias_correction, "distance": distance}
-    return score(irreducible_loss, y, prediction, sample_weight, **options)
+    return score(irreducible_loss, **locals())
