@@ -1,7 +1,7 @@
 """α-calibration: how sure a model is of its class probabilities (P1 §5.3, App. D.2)."""
 
 import warnings
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Literal
 
@@ -12,7 +12,6 @@ from sklearn.frozen import FrozenEstimator
 from .._utils.arrays import Floats, Mask, in_blocks
 from .._utils.checks import as_features
 from .._utils.simplex import entropy, gini
-from .._utils.types import Seed, Verbose
 from ..distributions import Dirichlet, Mixture
 from ._alpha_fit import (
     MAX_LOG_TOTAL,
@@ -27,7 +26,7 @@ from ._alpha_fit import (
     pairwise,
     standardised,
 )
-from ._base import Calibrated, Cv, _BaseCalibrator
+from ._base import _BaseCalibrator
 from ._rows import CalibrationRows
 from ._scaling.scalings import StackedCalibration
 
@@ -41,6 +40,7 @@ _RANGE = (-MAX_LOG_TOTAL, MAX_LOG_TOTAL)
 GRID = np.arange(-4.0, 12.1, 0.2)
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class AlphaCalibration(_BaseCalibrator):
     """Adds to each prediction a Dirichlet distribution around it: how far it can be trusted.
 
@@ -129,23 +129,10 @@ class AlphaCalibration(_BaseCalibrator):
     # so, and a fit then keeps how likely each c of `GRID` is.
     _is_one_of_several = False
 
-    def __init__(
-        self,
-        estimator: Calibrated = None,
-        *,
-        features: object = None,
-        likelihood: Literal["pairwise", "dirichlet_multinomial", "paper"] = "pairwise",
-        penalty: float | None = None,
-        fallback: bool | None = None,
-        cv: Cv = None,
-        random_state: Seed = None,
-        verbose: Verbose = 0,
-    ) -> None:
-        super().__init__(estimator, cv=cv, random_state=random_state, verbose=verbose)
-        self.features = features
-        self.likelihood = likelihood
-        self.penalty = penalty
-        self.fallback = fallback
+    features: object = None
+    likelihood: Literal["pairwise", "dirichlet_multinomial", "paper"] = "pairwise"
+    penalty: float | None = None
+    fallback: bool | None = None
 
     def _inside(self):
         return StackedCalibration() if self.estimator is None else self.estimator

@@ -4,7 +4,7 @@ import warnings
 from abc import abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, replace
 from functools import cache
 from threading import Lock
 from typing import Any, Literal, NamedTuple, Self
@@ -164,6 +164,7 @@ class _Wrapper(DistributionClassifierMixin, ClassifierMixin, MetaEstimatorMixin,
         return tags
 
 
+@dataclass(eq=False, repr=False)
 class _BaseCalibrator(_Wrapper):
     """A classifier that wraps a classifier and transforms its probabilities, sample by sample.
 
@@ -172,18 +173,11 @@ class _BaseCalibrator(_Wrapper):
     transforms are then fitted in order, on the same samples.
     """
 
-    def __init__(
-        self,
-        estimator: Calibrated = None,
-        *,
-        cv: Cv = None,
-        random_state: Seed = None,
-        verbose: Verbose = 0,
-    ) -> None:
-        self.estimator = estimator
-        self.cv = cv
-        self.random_state = random_state
-        self.verbose = verbose
+    estimator: Calibrated = None
+    _: KW_ONLY
+    cv: Cv = None
+    random_state: Seed = None
+    verbose: Verbose = 0
 
     def _inside(self):
         """What is calibrated: a classifier, another calibrator or what stands for one."""

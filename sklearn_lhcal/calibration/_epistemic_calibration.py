@@ -6,6 +6,7 @@ What more data gains is learnt by carving the training data.
 import warnings
 from collections.abc import Callable
 from copy import copy
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Literal, Protocol, Self, runtime_checkable
 
 import numpy as np
@@ -56,6 +57,7 @@ class AugmentedSplitter(Protocol):
         """Indices (train, augmented, test)."""
 
 
+@dataclass(eq=False, repr=False)
 class EpistemicCalibration(_Wrapper):
     """A classifier whose epistemic uncertainty is calibrated: `predict_epistemic` is the accuracy
     that more data gains.
@@ -143,23 +145,15 @@ class EpistemicCalibration(_Wrapper):
     (2,)
     """
 
-    def __init__(
-        self,
-        estimator: Estimator,
-        *,
-        uncertainty: Literal["mutual_information", "entropy"]
-        | Callable[[Estimator, Samples], ArrayLike] = "mutual_information",
-        splitter: AugmentedSplitter | None = None,
-        n_bins: int = 20,
-        method: Literal["rising", "paper"] = "rising",
-        n_carvings: int | None = None,
-    ) -> None:
-        self.estimator = estimator
-        self.uncertainty = uncertainty
-        self.splitter = splitter
-        self.n_bins = n_bins
-        self.method = method
-        self.n_carvings = n_carvings
+    estimator: Estimator
+    _: KW_ONLY
+    uncertainty: (
+        Literal["mutual_information", "entropy"] | Callable[[Estimator, Samples], ArrayLike]
+    ) = "mutual_information"
+    splitter: AugmentedSplitter | None = None
+    n_bins: int = 20
+    method: Literal["rising", "paper"] = "rising"
+    n_carvings: int | None = None
 
     @atomic
     def fit(

@@ -5,6 +5,7 @@ number of units, samples or groups of samples; w_i the share of sample i in its 
 """
 
 from abc import abstractmethod
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
@@ -45,22 +46,17 @@ class HeldOut(NamedTuple):
     X: Samples
 
 
+@dataclass(eq=False, repr=False)
 class _Guarantee(_Wrapper):
     """A classifier with a guarantee, which is learnt on held-out rows; subclasses fill `_learn`."""
 
     # with metadata routing, groups reach it inside a search by themselves
     __metadata_request__fit: ClassVar = {"groups": True}
 
-    def __init__(
-        self,
-        estimator: Calibrated = None,
-        *,
-        calibration_size: float = 0.25,
-        random_state: Seed = None,
-    ) -> None:
-        self.estimator = estimator
-        self.calibration_size = calibration_size
-        self.random_state = random_state
+    estimator: Calibrated = None
+    _: KW_ONLY
+    calibration_size: float = 0.25
+    random_state: Seed = None
 
     @abstractmethod
     def _check(self, labels: Labels) -> Any:
@@ -177,6 +173,7 @@ def vote_threshold(s: Floats, mu: Floats, units: Indices, confidence_level: floa
     return float(np.append(s.ravel()[order], np.inf)[first])
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class ConformalClassifier(_Guarantee):
     """Around a classifier: sets of classes that cover the labels of new samples.
 
@@ -258,18 +255,8 @@ class ConformalClassifier(_Guarantee):
     (0.81, 1.31)
     """
 
-    def __init__(
-        self,
-        estimator: Calibrated = None,
-        *,
-        conformity_score: Literal["lac", "aps", "ordinal"] = "lac",
-        confidence_level: float = 0.95,
-        calibration_size: float = 0.25,
-        random_state: Seed = None,
-    ) -> None:
-        super().__init__(estimator, calibration_size=calibration_size, random_state=random_state)
-        self.conformity_score = conformity_score
-        self.confidence_level = confidence_level
+    conformity_score: Literal["lac", "aps", "ordinal"] = "lac"
+    confidence_level: float = 0.95
 
     def predict_set(self, X: Samples) -> Mask:
         """The set of each sample: whether it holds each class, shape (n_samples, n_classes)."""

@@ -7,6 +7,7 @@ Letters: S nodes of Q in each of n samples, K classes, R raters, T labels.
 
 import warnings
 from collections.abc import Hashable, Iterator
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -22,9 +23,9 @@ from .._utils.checks import any_array, as_names, check_same_length, check_sample
 from .._utils.names import positions
 from .._utils.search import lbfgs
 from .._utils.simplex import EPS, log, row_sum
-from .._utils.types import ArrayLike, LabelsLike, Samples, Seed, Verbose
+from .._utils.types import ArrayLike, LabelsLike, Samples
 from ..distributions import Distribution, Mixture, PointMass
-from ._base import Calibrated, Cv, _BaseCalibrator
+from ._base import _BaseCalibrator
 from ._rows import CalibrationRows
 
 # Probabilities of classes of this many labels and nodes are in memory at a time.
@@ -242,6 +243,7 @@ class NewReader:
 _NODES = 32
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class RaterEffects(_BaseCalibrator):
     """Adds to each prediction who is asked: readers differ in how readily they name a class.
 
@@ -305,17 +307,7 @@ class RaterEffects(_BaseCalibrator):
            [0.5 , 0.5 ]])
     """
 
-    def __init__(
-        self,
-        estimator: Calibrated = None,
-        *,
-        effect_std: float | None = None,
-        cv: Cv = None,
-        random_state: Seed = None,
-        verbose: Verbose = 0,
-    ) -> None:
-        super().__init__(estimator, cv=cv, random_state=random_state, verbose=verbose)
-        self.effect_std = effect_std
+    effect_std: float | None = None
 
     def _fit_map(self, rows):
         ratings, raters = _ratings(rows)

@@ -6,6 +6,7 @@ does cost; c the cost of a referral; μ̂, n and w_i as in `_guarantee`.
 
 import warnings
 from bisect import bisect_left
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -22,8 +23,7 @@ from .._utils.costs import (
     expected_costs,
     of_decisions,
 )
-from .._utils.types import CostsOfRows, Samples, Seed
-from ._base import Calibrated
+from .._utils.types import CostsOfRows, Samples
 from ._guarantee import ROUNDING, HeldOut, _Guarantee, unit_shares
 
 # Where chains of tests start, in units of the budget.
@@ -262,6 +262,7 @@ def _best(z: Floats, costs: ReferralCosts) -> tuple[Floats, Indices]:
     return expected_cost(z, d, costs.C), d
 
 
+@dataclass(eq=False, repr=False)
 class RiskControlledDecision(_Guarantee):
     """Around a classifier: decisions whose cost on new samples is bounded. The rest is referred.
 
@@ -391,26 +392,13 @@ class RiskControlledDecision(_Guarantee):
     0.63
     """
 
-    def __init__(
-        self,
-        estimator: Calibrated = None,
-        cost_matrix: CostsOfRows | None = None,
-        *,
-        budget: float = 0.1,
-        method: Literal["conformal", "learn_then_test"] = "conformal",
-        referral: int | str | None = None,
-        target: Literal["total", "decided"] = "total",
-        confidence_level: float = 0.95,
-        calibration_size: float = 0.25,
-        random_state: Seed = None,
-    ) -> None:
-        super().__init__(estimator, calibration_size=calibration_size, random_state=random_state)
-        self.cost_matrix = cost_matrix
-        self.budget = budget
-        self.method = method
-        self.referral = referral
-        self.target = target
-        self.confidence_level = confidence_level
+    cost_matrix: CostsOfRows | None = None
+    _: KW_ONLY
+    budget: float = 0.1
+    method: Literal["conformal", "learn_then_test"] = "conformal"
+    referral: int | str | None = None
+    target: Literal["total", "decided"] = "total"
+    confidence_level: float = 0.95
 
     def decide(self, X: Samples) -> NDArray:
         """The decision for each sample, shape (n_samples,): column numbers, or a frame's names."""

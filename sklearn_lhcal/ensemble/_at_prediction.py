@@ -1,6 +1,7 @@
 """One classifier asked many times: a network under many masks, or many versions of the input."""
 
 from collections.abc import Callable
+from dataclasses import KW_ONLY, dataclass
 
 import numpy as np
 import torch
@@ -22,6 +23,7 @@ _DROPOUTS = (
 )
 
 
+@dataclass(eq=False, repr=False)
 class MCDropoutClassifier(EnsembleClassifier):
     """Monte Carlo dropout: predictions of a network with its dropout left on.
 
@@ -69,12 +71,10 @@ class MCDropoutClassifier(EnsembleClassifier):
     (7, 100, 3)
     """
 
-    def __init__(
-        self, estimator: Estimator, *, n_samples: int = 20, random_state: Seed = None
-    ) -> None:
-        self.estimator = estimator
-        self.n_samples = n_samples
-        self.random_state = random_state
+    estimator: Estimator
+    _: KW_ONLY
+    n_samples: int = 20
+    random_state: Seed = None
 
     def _fit(self, X, labels, weight, seed, fit_params):
         fitted = super()._fit(X, labels, weight, seed, fit_params)
@@ -158,6 +158,7 @@ def _alpha_dropout(x, keep, p: float):
     return a * (x * keep + limit * (1 - keep)) - a * limit * p
 
 
+@dataclass(eq=False, repr=False)
 class TestTimeAugmentationClassifier(EnsembleClassifier):
     """Predictions for several random versions of the input.
 
@@ -202,18 +203,11 @@ class TestTimeAugmentationClassifier(EnsembleClassifier):
 
     __test__ = False  # the name is the method's; it is no test
 
-    def __init__(
-        self,
-        estimator: Estimator,
-        augment: Callable[[Samples, np.random.RandomState], Samples],
-        *,
-        n_samples: int = 20,
-        random_state: Seed = None,
-    ) -> None:
-        self.estimator = estimator
-        self.augment = augment
-        self.n_samples = n_samples
-        self.random_state = random_state
+    estimator: Estimator
+    augment: Callable[[Samples, np.random.RandomState], Samples]
+    _: KW_ONLY
+    n_samples: int = 20
+    random_state: Seed = None
 
     def _draws(self, X, n, rng):
         X = check_samples(X)

@@ -1,6 +1,7 @@
 """Deep ensembles: many clones of one classifier, asked once each."""
 
 from collections.abc import Iterable
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -18,6 +19,7 @@ from .._utils.types import Estimator, Samples, Seed
 from ._base import EnsembleClassifier
 
 
+@dataclass(eq=False, repr=False)
 class DeepEnsembleClassifier(EnsembleClassifier):
     """Several clones of one classifier, fitted with different seeds.
 
@@ -67,18 +69,11 @@ class DeepEnsembleClassifier(EnsembleClassifier):
     Ensemble(n=100, n_classes=3)
     """
 
-    def __init__(
-        self,
-        estimator: Estimator,
-        *,
-        n_estimators: int = 5,
-        n_jobs: int | None = None,
-        random_state: Seed = None,
-    ) -> None:
-        self.estimator = estimator
-        self.n_estimators = n_estimators
-        self.n_jobs = n_jobs
-        self.random_state = random_state
+    estimator: Estimator
+    _: KW_ONLY
+    n_estimators: int = 5
+    n_jobs: int | None = None
+    random_state: Seed = None
 
     @classmethod
     def from_trained(cls, estimators: Iterable[Estimator]) -> Self:

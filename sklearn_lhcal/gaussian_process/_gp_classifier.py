@@ -1,6 +1,7 @@
 """A sparse Gaussian process classifier for labels and label histograms."""
 
 import warnings
+from dataclasses import KW_ONLY, dataclass
 from typing import Literal, Self
 
 import numpy as np
@@ -48,6 +49,7 @@ _EPSILON = 0.01
 _NOISE = 1.0
 
 
+@dataclass(eq=False, repr=False)
 class SparseGPClassifier(DistributionClassifierMixin, ClassifierMixin, BaseEstimator):
     """Gaussian process classifier: class probabilities that know where data are missing.
 
@@ -187,38 +189,21 @@ class SparseGPClassifier(DistributionClassifierMixin, ClassifierMixin, BaseEstim
 
     accepts_label_histograms = True
 
-    def __init__(
-        self,
-        kernel: Literal["rbf", "matern12", "matern32", "matern52"] = "rbf",
-        *,
-        n_inducing: int = 500,
-        ard: bool = False,
-        optimize_hyperparameters: bool = True,
-        variance: float = 1.0,
-        lengthscale: ArrayLike | None = None,
-        polish: bool = False,
-        max_iter: int = 200,
-        tol: float = 1e-4,
-        batch_size: int | Literal["auto"] | None = "auto",
-        dtype: Literal["auto", "float64", "float32"] = "auto",
-        device: str = "cpu",
-        random_state: Seed = None,
-        verbose: Verbose = 0,
-    ) -> None:
-        self.kernel = kernel
-        self.n_inducing = n_inducing
-        self.ard = ard
-        self.optimize_hyperparameters = optimize_hyperparameters
-        self.variance = variance
-        self.lengthscale = lengthscale
-        self.polish = polish
-        self.max_iter = max_iter
-        self.tol = tol
-        self.batch_size = batch_size
-        self.dtype = dtype
-        self.device = device
-        self.random_state = random_state
-        self.verbose = verbose
+    kernel: Literal["rbf", "matern12", "matern32", "matern52"] = "rbf"
+    _: KW_ONLY
+    n_inducing: int = 500
+    ard: bool = False
+    optimize_hyperparameters: bool = True
+    variance: float = 1.0
+    lengthscale: ArrayLike | None = None
+    polish: bool = False
+    max_iter: int = 200
+    tol: float = 1e-4
+    batch_size: int | Literal["auto"] | None = "auto"
+    dtype: Literal["auto", "float64", "float32"] = "auto"
+    device: str = "cpu"
+    random_state: Seed = None
+    verbose: Verbose = 0
 
     @atomic
     def fit(self, X: Samples, y: LabelsLike, sample_weight: Weights = None) -> Self:

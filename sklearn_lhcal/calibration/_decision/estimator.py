@@ -2,6 +2,7 @@
 
 import inspect
 from collections.abc import Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -11,8 +12,7 @@ from ..._utils.arrays import Floats
 from ..._utils.checks import check_samples, checked
 from ..._utils.costs import Costs, bayes_columns, check_cost_matrix, expected_costs, relative
 from ..._utils.estimators import resolve
-from ..._utils.types import ArrayLike, CostsOfRows, Estimator, Samples, Seed, Verbose
-from .._base import Calibrated, Cv
+from ..._utils.types import ArrayLike, CostsOfRows, Estimator, Samples
 from .._rows import CalibrationRows
 from .._scaling.fit import rows_for_fit, warn
 from .._scaling.maps import FittedMap, TemperatureMap
@@ -39,6 +39,7 @@ SCALINGS: dict[str, type] = {
 STACK_FOLDS = 5
 
 
+@dataclass(eq=False, repr=False)
 class DecisionCalibration(Scaling):
     """Scales logits so that decisions under a known cost matrix are cheap.
 
@@ -194,31 +195,14 @@ class DecisionCalibration(Scaling):
     array([2, 0, 2, 1])
     """
 
-    def __init__(
-        self,
-        estimator: Calibrated = None,
-        cost_matrix: ArrayLike | None = None,
-        *,
-        scaling: Literal["stacked", "temperature", "bias_corrected", "vector"] = "stacked",
-        mixing: Literal["auto", "uniform", "prior"] | None = "auto",
-        criterion: Literal["auto", "nll", "ece", "direct", "margin"] | "nn.Module" = "auto",
-        grid: Mapping[str, Sequence[float | None]] | Literal["paper"] | None = None,
-        bias_penalty: float | None = None,
-        inner_cv: int = 10,
-        safeguard: float | Literal["auto"] | None = "auto",
-        cv: Cv = None,
-        random_state: Seed = None,
-        verbose: Verbose = 0,
-    ) -> None:
-        super().__init__(estimator, cv=cv, random_state=random_state, verbose=verbose)
-        self.cost_matrix = cost_matrix
-        self.scaling = scaling
-        self.mixing = mixing
-        self.criterion = criterion
-        self.grid = grid
-        self.bias_penalty = bias_penalty
-        self.inner_cv = inner_cv
-        self.safeguard = safeguard
+    cost_matrix: ArrayLike | None = None
+    _: KW_ONLY
+    scaling: Literal["stacked", "temperature", "bias_corrected", "vector"] = "stacked"
+    criterion: Literal["auto", "nll", "ece", "direct", "margin"] | "nn.Module" = "auto"
+    grid: Mapping[str, Sequence[float | None]] | Literal["paper"] | None = None
+    bias_penalty: float | None = None
+    inner_cv: int = 10
+    safeguard: float | Literal["auto"] | None = "auto"
 
     def decide(self, X: Samples, cost_matrix: CostsOfRows | None = None) -> NDArray:
         """The decision of least expected cost for each sample, shape (n_samples,).

@@ -1,11 +1,11 @@
 """What scalings share: mixing, warnings of calibration samples, shrinkage."""
 
-from typing import Literal
+from dataclasses import dataclass
+from typing import ClassVar, Literal
 
 import numpy as np
 
-from ..._utils.types import Seed, Verbose
-from .._base import Calibrated, Cv, _BaseCalibrator
+from .._base import _BaseCalibrator
 from .._rows import CalibrationRows
 from .fit import (
     as_read,
@@ -31,10 +31,11 @@ from .stack import Member, StackedMap
 Mixing = Literal["auto", "uniform", "prior"] | None
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class Scaling(_BaseCalibrator):
     """Mixing, warnings of calibration samples, predictions; a subclass fills `_fitted`."""
 
-    mixing: str | None
+    mixing: Mixing = "auto"
     # What to do about zeros, and about a search that did not end.
     _remedies = 'mixing="uniform"', "calibrate on more samples"
 
@@ -56,25 +57,13 @@ class Scaling(_BaseCalibrator):
         return self._fitted_map.log_z(as_read(rows, self._fitted_map.pi).log_proba)
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class ShrunkScaling(Scaling):
     """One family of transforms, shrunk to the temperature."""
 
-    _family: type[Family]
+    shrinkage: float | None = None
+    _family: ClassVar[type[Family]]
     _remedies = 'mixing="uniform"', "raise shrinkage, or calibrate on more samples"
-
-    def __init__(
-        self,
-        estimator: Calibrated = None,
-        *,
-        mixing: Mixing = "auto",
-        shrinkage: float | None = None,
-        cv: Cv = None,
-        random_state: Seed = None,
-        verbose: Verbose = 0,
-    ) -> None:
-        super().__init__(estimator, cv=cv, random_state=random_state, verbose=verbose)
-        self.mixing = mixing
-        self.shrinkage = shrinkage
 
     def _fitted(self, rows, mixing):
         pi = mixing_probabilities(mixing, rows)
@@ -97,12 +86,12 @@ def _strength(shrinkage: float) -> tuple[float, float]:
     return sd, sd * 10**0.5
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class PublishedScaling(ShrunkScaling):
     """A family that may be fitted with the penalties of P1 in place of shrinkage."""
 
-    bias_penalty: float | None
-    off_diagonal_penalty: float | None = None
-    _family: type[VectorMap | MatrixMap]
+    bias_penalty: float | None = None
+    _family: ClassVar[type[VectorMap | MatrixMap]]
     _remedies = 'mixing="uniform"', "raise shrinkage or the penalty, or calibrate on more samples"
 
     def _check(self, one_model):
@@ -114,7 +103,8 @@ class PublishedScaling(ShrunkScaling):
     def _penalties(self) -> dict:
         """Those that are given."""
         names = "off_diagonal_penalty", "bias_penalty"
-        return {name: getattr(self, name) for name in names if getattr(self, name) is not None}
+        found = {name: getattr(self, name, None) for name in names}
+        return {name: value for name, value in found.items() if value is not None}
 
     def _fitted_from(self, temperature, rows):
         penalties = self._penalties()

@@ -1,10 +1,8 @@
 """Scaling of logits, u' = W u + b in four families, and their mixture (P1 App. D.1, P4 §5)."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Literal
 
-from ..._utils.types import Seed, Verbose
-from .._base import Calibrated, Cv
 from .base import Mixing, PublishedScaling, Scaling, ShrunkScaling
 from .fit import (
     fit_shrunk,
@@ -92,18 +90,6 @@ class TemperatureScaling(Scaling):
     array([[0.75, 0.25]])
     """
 
-    def __init__(
-        self,
-        estimator: Calibrated = None,
-        *,
-        mixing: Mixing = "auto",
-        cv: Cv = None,
-        random_state: Seed = None,
-        verbose: Verbose = 0,
-    ) -> None:
-        super().__init__(estimator, cv=cv, random_state=random_state, verbose=verbose)
-        self.mixing = mixing
-
     def _fitted(self, rows, mixing):
         return fit_temperature(rows, mixing_probabilities(mixing, rows))
 
@@ -163,6 +149,7 @@ class BiasCorrectedTemperatureScaling(ShrunkScaling):
     _family = BiasCorrectedMap
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class OrdinalScaling(ShrunkScaling):
     """Scales and shifts the logits of classes with an order: grades, scores, scales.
 
@@ -240,26 +227,7 @@ class OrdinalScaling(ShrunkScaling):
            [0.76, 0.22, 0.02]])
     """
 
-    def __init__(
-        self,
-        estimator: Calibrated = None,
-        *,
-        form: Literal["classwise", "cumulative"] = "classwise",
-        mixing: Mixing = "auto",
-        shrinkage: float | None = None,
-        cv: Cv = None,
-        random_state: Seed = None,
-        verbose: Verbose = 0,
-    ) -> None:
-        super().__init__(
-            estimator,
-            mixing=mixing,
-            shrinkage=shrinkage,
-            cv=cv,
-            random_state=random_state,
-            verbose=verbose,
-        )
-        self.form = form
+    form: Literal["classwise", "cumulative"] = "classwise"
 
     def _families(self):
         return FORMS[self.form]
@@ -326,23 +294,8 @@ class VectorScaling(PublishedScaling):
 
     _family = VectorMap
 
-    def __init__(
-        self,
-        estimator: Calibrated = None,
-        *,
-        mixing: Mixing = "auto",
-        shrinkage: float | None = None,
-        bias_penalty: float | None = None,
-        cv: Cv = None,
-        random_state: Seed = None,
-        verbose: Verbose = 0,
-    ) -> None:
-        super().__init__(estimator, cv=cv, random_state=random_state, verbose=verbose)
-        self.mixing = mixing
-        self.shrinkage = shrinkage
-        self.bias_penalty = bias_penalty
 
-
+@dataclass(eq=False, repr=False, kw_only=True)
 class MatrixScaling(PublishedScaling):
     """Any affine transform of the logits, ``u' = W u + b``.
 
@@ -398,23 +351,7 @@ class MatrixScaling(PublishedScaling):
 
     _family = MatrixMap
 
-    def __init__(
-        self,
-        estimator: Calibrated = None,
-        *,
-        mixing: Mixing = "auto",
-        shrinkage: float | None = None,
-        off_diagonal_penalty: float | None = None,
-        bias_penalty: float | None = None,
-        cv: Cv = None,
-        random_state: Seed = None,
-        verbose: Verbose = 0,
-    ) -> None:
-        super().__init__(estimator, cv=cv, random_state=random_state, verbose=verbose)
-        self.mixing = mixing
-        self.shrinkage = shrinkage
-        self.off_diagonal_penalty = off_diagonal_penalty
-        self.bias_penalty = bias_penalty
+    off_diagonal_penalty: float | None = None
 
     def _fitted(self, rows, mixing):
         if mixing is None:
@@ -426,6 +363,7 @@ class MatrixScaling(PublishedScaling):
         return ChainedMap(first, super()._fitted(after, None))
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class StackedCalibration(Scaling):
     """Mixes scalings of the logits and class frequencies, with weights that were found out of fold.
 
@@ -501,19 +439,8 @@ class StackedCalibration(Scaling):
     (5,)
     """
 
-    def __init__(
-        self,
-        estimator: Calibrated = None,
-        *,
-        mixing: Mixing = "uniform",
-        inner_cv: int = 5,
-        cv: Cv = None,
-        random_state: Seed = None,
-        verbose: Verbose = 0,
-    ) -> None:
-        super().__init__(estimator, cv=cv, random_state=random_state, verbose=verbose)
-        self.mixing = mixing
-        self.inner_cv = inner_cv
+    mixing: Mixing = "uniform"
+    inner_cv: int = 5
 
     def _fitted(self, rows, mixing):
         return fit_stack(rows, mixing, self.inner_cv, self.verbose)[0]
