@@ -17,8 +17,6 @@ from ._alpha_fit import (
     MAX_LOG_TOTAL,
     Concentration,
     Objective,
-    are_worth_judging,
-    can_be_judged,
     check_means,
     dirichlet_multinomial,
     do_features_pay,
@@ -215,13 +213,10 @@ class AlphaCalibration(_BaseCalibrator):
         if is_sure:
             return self._featured(rows, h, self.penalty)
         unpenalised = self._objective(0.0)
-        pay = not are_worth_judging(len(rows), h.shape[-1] + 1)
-        if not pay and can_be_judged(len(rows)):
-            # A part of the samples may be separable: without a penalty it has no optimum.
-            penalty = self.penalty or None
-            both = self._featured, self._constant
-            fits = [partial(fit, penalty=penalty) for fit in both]
-            pay = do_features_pay(rows, h, unpenalised, fits)
+        # A part of the samples may be separable: without a penalty it has no optimum.
+        penalty = self.penalty or None
+        fits = [partial(fit, penalty=penalty) for fit in (self._featured, self._constant)]
+        pay = do_features_pay(rows, h, unpenalised, fits)
         return (self._featured if pay else self._constant)(rows, h, self.penalty)
 
     def _featured(self, rows, h, penalty) -> Concentration:
@@ -289,17 +284,16 @@ def _features(rows: CalibrationRows, feature_map) -> Floats:
     if feature_map is None:
         z = np.exp(u)
         return np.stack([np.log(np.maximum(gini(z), 1e-6)), entropy(z)], axis=-1)
-    if isinstance(feature_map, str) and feature_map == "logits":
+    if feature_map == "logits":
         return u
     if isinstance(feature_map, str):
         from ..neural_network import LayerFeatures
 
         layer = LayerFeatures(FrozenEstimator(rows.model), feature_map)
         h = layer.fit(rows.X).transform(rows.X)
-    elif hasattr(feature_map, "transform"):
-        h = as_features(feature_map.transform(rows.X), rows.X, "AlphaCalibration")
     else:
-        h = as_features(feature_map(rows.X), rows.X, "AlphaCalibration")
+        features = getattr(feature_map, "transform", feature_map)
+        h = as_features(features(rows.X), rows.X, "AlphaCalibration")
     if not rows.is_ensemble:
         return h
     return np.broadcast_to(h[:, None], (*u.shape[:2], h.shape[1]))

@@ -221,8 +221,12 @@ def do_features_pay(
 ) -> bool:
     """Whether the first fit, with features, predicts rows that are left out better than the other.
 
-    In five folds; samples have no order.
+    In five folds of two samples at least; samples have no order.
     """
+    if len(rows) > max(_SAMPLE, _A_PARAMETER * (h.shape[-1] + 1)):
+        return True
+    if len(rows) < 2 * _FOLDS:
+        return False
     fold = np.random.RandomState(0).permutation(len(rows)) % _FOLDS
     gain = 0.0
     for left_out in range(_FOLDS):
@@ -234,16 +238,6 @@ def do_features_pay(
         featured, constant = (objective.total(test, line.log_total(h_test)) for line in lines)
         gain += constant - featured
     return gain > 0
-
-
-def are_worth_judging(n_rows: int, n_parameters: int) -> bool:
-    """Whether features could cost a hundredth of a nat."""
-    return n_rows <= max(_SAMPLE, _A_PARAMETER * n_parameters)
-
-
-def can_be_judged(n_rows: int) -> bool:
-    """Whether each fold has two samples."""
-    return n_rows >= 2 * _FOLDS
 
 
 def check_means(rows: CalibrationRows) -> bool:

@@ -283,11 +283,7 @@ class _BaseCalibrator(_Wrapper):
 
     def predict_dist(self, X: Samples) -> Distribution:
         """Predictive distribution over class probabilities, a batch of n_samples samples."""
-        # the tags of a chain, which are asked for there, take longer than to predict
-        if not hasattr(self, "estimator_"):
-            check_is_fitted(self, "estimator_")
-        X = check_samples(X)
-        rows = CalibrationRows.predicted(self.estimator_, X, self.classes_)
+        rows = self._predicted(X)
         with np.errstate(under="ignore"):
             return self._map(rows).with_classes(self.classes_)
 
@@ -296,11 +292,16 @@ class _BaseCalibrator(_Wrapper):
 
         Of a scaling it is exact where the probability is too small for floating-point numbers.
         """
-        check_is_fitted(self, "estimator_")
-        X = check_samples(X)
-        rows = CalibrationRows.predicted(self.estimator_, X, self.classes_)
+        rows = self._predicted(X)
         with np.errstate(under="ignore"):
             return self._log_z(rows)
+
+    def _predicted(self, X) -> CalibrationRows:
+        """What the fitted classifier says of X."""
+        # the tags of a chain, which are asked for there, take longer than to predict
+        if not hasattr(self, "estimator_"):
+            check_is_fitted(self, "estimator_")
+        return CalibrationRows.predicted(self.estimator_, check_samples(X), self.classes_)
 
     def _log_z(self, rows: CalibrationRows) -> Floats:
         return log(self._map(rows).mean())

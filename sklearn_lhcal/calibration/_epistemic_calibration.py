@@ -218,6 +218,7 @@ class EpistemicCalibration(_Wrapper):
             parts = _carvings(splitter, training.X, n, weight)
         none = np.empty(0, dtype=np.intp)
         test = np.concatenate([none, *(rows for *_, rows in parts)])
+        isotonic = slope = None
         if len(test) < self.n_bins:
             warnings.warn(
                 f"{len(test)} carved samples are too few for {self.n_bins} bins: predict_epistemic "
@@ -226,18 +227,17 @@ class EpistemicCalibration(_Wrapper):
                 stacklevel=4,
             )
             e = g = np.empty(0)
-            nothing = {"isotonic_": None, "slope_": None}
-            return nothing | {"carved_uncertainty_": e, "carved_gain_": g}
-        e, g = np.concatenate([self._observed(training, *part) for part in parts], axis=1)
-        w = np.ones(len(test)) if weight is None else weight[test]
-        n_bins, slope = self.n_bins, None
-        if self.method == "rising":
-            n_bins = max(min(n_bins, len(e) // _LEAST_ROWS), 1)
-            slope = float(max(w @ g, w.mean() / 2) / max(w @ e, 1e-300))
-        isotonic = isotonic_map(e, g, n_bins, w)
-        _warn_if_flat(e, isotonic)
-        learnt: dict = {"isotonic_": isotonic, "slope_": slope}
-        return learnt | {"carved_uncertainty_": e, "carved_gain_": g}
+        else:
+            e, g = np.concatenate([self._observed(training, *part) for part in parts], axis=1)
+            w = np.ones(len(test)) if weight is None else weight[test]
+            n_bins = self.n_bins
+            if self.method == "rising":
+                n_bins = max(min(n_bins, len(e) // _LEAST_ROWS), 1)
+                slope = float(max(w @ g, w.mean() / 2) / max(w @ e, 1e-300))
+            isotonic = isotonic_map(e, g, n_bins, w)
+            _warn_if_flat(e, isotonic)
+        found = {"carved_uncertainty_": e, "carved_gain_": g}
+        return found | {"isotonic_": isotonic, "slope_": slope}
 
     def _observed(self, training: TrainingRows, train, augmented, test) -> tuple[Floats, Floats]:
         """Estimates and gains of test samples.
@@ -291,15 +291,13 @@ class EpistemicCalibration(_Wrapper):
     @available_if(_offers("predict_proba"))
     def predict_proba(self, X: Samples) -> Floats:
         """The classifier's class probabilities, shape (n_samples, n_classes)."""
-        check_is_fitted(self, "estimator_")
-        return self._in_order(self.estimator_.predict_proba(check_samples(X)))
+        return self._outputs("predict_proba", X)
 
     @available_if(_offers("predict_log_proba"))
     def predict_log_proba(self, X: Samples) -> Floats:
         """Logarithm of `predict_proba`, shape (n_samples, n_classes)."""
-        check_is_fitted(self, "estimator_")
         with np.errstate(divide="ignore"):
-            return self._in_order(self.estimator_.predict_log_proba(check_samples(X)))
+            return self._outputs("predict_log_proba", X)
 
     @available_if(_offers("decision_function"))
     def decision_function(self, X: Samples) -> Floats:
@@ -307,9 +305,7 @@ class EpistemicCalibration(_Wrapper):
 
         Shape (n_samples,) for two classes, (n_samples, n_classes) for more.
         """
-        check_is_fitted(self, "estimator_")
-        u = self.estimator_.decision_function(check_samples(X))
-        return u if u.ndim == 1 else self._in_order(u)
+        return self._outputs("decision_function", X)
 
     @available_if(_offers("sample_proba"))
     def sample_proba(
@@ -330,8 +326,12 @@ class EpistemicCalibration(_Wrapper):
         weight = weight_of(labels, X, y, sample_weight)
         return float(np.average(shares_of(labels, self.predict(X)), weights=weight))
 
-    def _in_order(self, outputs):
-        """Outputs of the classifier with their columns in the order of `classes_`."""
+    def _outputs(self, method: str, X):
+        """What a method of the classifier returns, with columns in the order of the classes."""
+        check_is_fitted(self, "estimator_")
+        outputs = getattr(self.estimator_, method)(check_samples(X))
+        if outputs.ndim == 1:
+            return outputs
         return outputs[:, own_columns(self.estimator_, self.classes_)]
 
     def __sklearn_tags__(self):

@@ -102,7 +102,9 @@ class _Guarantee(_Wrapper):
         checked = self._check(labels)
         held_out = np.arange(n)
         if not fitted:
-            train, held_out = self._split(n, codes)
+            size, seed = self.calibration_size, self.random_state
+            splitter = GroupShuffleSplit(1, test_size=size, random_state=seed)
+            train, held_out = next(splitter.split(np.zeros(n), groups=row_units(codes, n)))
             params, _ = self._routed(fit_params)
             weight = check_sample_weight(params.pop("sample_weight", None), n)
             training = TrainingRows(X, labels, weight, params)
@@ -116,13 +118,6 @@ class _Guarantee(_Wrapper):
         learnt = self._learn(rows, checked)
         self._keep(base, labels.classes, learnt | {"n_calibration_": int(units.max()) + 1})
         return self
-
-    def _split(self, n: int, codes) -> tuple[Indices, Indices]:
-        """Samples to fit the classifier on, and to calibrate on: drawn at random, groups whole."""
-        splitter = GroupShuffleSplit(
-            1, test_size=self.calibration_size, random_state=self.random_state
-        )
-        return next(splitter.split(np.zeros(n), groups=row_units(codes, n)))
 
 
 def _check_proba(model) -> None:

@@ -15,11 +15,10 @@ from numpy.typing import NDArray
 from scipy.interpolate import CubicSpline
 from scipy.optimize import minimize_scalar
 from scipy.special import logsumexp
-from sklearn.utils.validation import check_is_fitted
 
 from .._rows import Annotations, read_labels
-from .._utils.arrays import Floats, Indices
-from .._utils.checks import any_array, as_names, check_same_length, check_samples
+from .._utils.arrays import Floats, Indices, in_blocks
+from .._utils.checks import any_array, as_names, check_same_length
 from .._utils.names import positions
 from .._utils.search import lbfgs
 from .._utils.simplex import EPS, log, row_sum
@@ -172,12 +171,7 @@ def fit_effects(ratings: Ratings, spread: float | None) -> tuple[Floats, float]:
     """b, shape (R, K), and τ: that given, or that of the largest evidence; 0 if there is none."""
     shape = (ratings.n_readers, ratings.Q.shape[2])
     ratings = ratings._replace(Q=np.maximum(ratings.Q, EPS))
-    b = np.zeros(shape).ravel()
-    if spread == 0:
-        return b.reshape(shape), 0.0
-    if spread is not None:
-        return TiltProblem(ratings, spread).solved(b).reshape(shape), spread
-    nearest = {"b": b}
+    nearest = {"b": np.zeros(shape).ravel()}
 
     def loss(log_spread):
         problem = TiltProblem(ratings, np.exp(log_spread))
@@ -185,11 +179,12 @@ def fit_effects(ratings: Ratings, spread: float | None) -> tuple[Floats, float]:
         nearest["b"] = problem.solved(nearest["b"])
         return -problem.evidence(nearest["b"])
 
-    near = {"xatol": 0.02}
-    best = minimize_scalar(loss, bounds=np.log(_SPREADS), method="bounded", options=near)
-    if best.fun >= 0:
+    if spread is None:
+        near = {"xatol": 0.02}
+        best = minimize_scalar(loss, bounds=np.log(_SPREADS), method="bounded", options=near)
+        spread = float(np.exp(best.x)) if best.fun < 0 else 0.0
+    if spread == 0:
         return np.zeros(shape), 0.0
-    spread = float(np.exp(best.x))
     return TiltProblem(ratings, spread).solved(nearest["b"]).reshape(shape), spread
 
 
@@ -221,9 +216,8 @@ class NewReader:
     def __call__(self, Q: Floats) -> Floats:
         """Of class probabilities, any shape with the classes last."""
         flat = Q.reshape(-1, Q.shape[-1])
-        step = max(1, _BLOCK // (flat.shape[1] * len(self.x)))
-        parts = [self._block(flat[i : i + step]) for i in range(0, len(flat), step)]
-        return np.concatenate(parts).reshape(Q.shape)
+        p = in_blocks(lambda rows: self._block(flat[rows]), len(flat), flat.shape[1] * len(self.x))
+        return p.reshape(Q.shape)
 
     def _block(self, Q: Floats) -> Floats:
         possible = Q > 0
@@ -388,9 +382,7 @@ class RaterEffects(_BaseCalibrator):
             Without `rater` each label comes from a different new reader, so ``disagreement`` is
             that of two new readers.
         """
-        check_is_fitted(self, "estimator_")
-        X = check_samples(X)
-        Q = CalibrationRows.predicted(self.estimator_, X, self.classes_).whole
+        Q = self._predicted(X).whole
         reader = self._numbers(rater, len(Q))
         if given is None:
             with np.errstate(under="ignore"):

@@ -253,9 +253,6 @@ class Tested(NamedTuple):
         return np.full(len(d), self.threshold)
 
 
-Thresholds = Conformal | Tested
-
-
 def _best(z: Floats, costs: ReferralCosts) -> tuple[Floats, Indices]:
     """What the best decision but referral is expected to cost, and its column, both (n,)."""
     d = costs.own[bayes_columns(z, costs.C[..., costs.own])]
@@ -477,10 +474,12 @@ class RiskControlledDecision(_Guarantee):
         self._check_referral(costs)
         g, d = _best(rows.z, costs)
         cost = expected_cost(rows.mu, d, costs.C)
-        learn = self._conformal
+        rule: Conformal | Tested
         if self.method == "learn_then_test":
-            learn = self._tested
-        rule = learn(g, cost, rows.units, costs)
+            rule = self._tested(g, cost, rows.units, costs)
+        else:
+            c = costs.referral
+            rule = Conformal(c, self.budget - c, g, np.maximum(cost - c, 0.0), rows.units)
         learnt = {
             "guarantee_": self._in_words(costs.referral, rows),
             "automated_": float((g < rule.thresholds(costs, d)).mean()),
@@ -496,11 +495,7 @@ class RiskControlledDecision(_Guarantee):
             learnt |= {"cost_matrix_": costs.C, "thresholds_": rule.thresholds(costs, every)}
         return learnt
 
-    def _conformal(self, g, cost, units, costs: ReferralCosts) -> "Thresholds":
-        c = costs.referral
-        return Conformal(c, self.budget - c, g, np.maximum(cost - c, 0.0), units)
-
-    def _tested(self, g, cost, units, costs: ReferralCosts) -> "Thresholds":
+    def _tested(self, g, cost, units, costs: ReferralCosts) -> Tested:
         """Bets on the mean of (cost − c)·1{decided} − (budget − c), or of (cost − budget)·…"""
         c = costs.referral
         C = costs.C[:, costs.own]

@@ -127,9 +127,8 @@ class CalibrationRows:
 
     def mapped(self, distribution: Distribution, model) -> "CalibrationRows":
         """The same samples as a calibrator around the model predicts them."""
-        rows = CalibrationRows.of(distribution, self.X, model)
-        kept = ("counts", "weight", "classes", "known", "labels")
-        return replace(rows, **{name: getattr(self, name) for name in kept})
+        z = distribution.mean()
+        return replace(self, log_proba=log_proba(z), proba=z, prediction=distribution, model=model)
 
     def unclipped(self) -> "CalibrationRows":
         """The same samples with the logarithms of all probabilities above 0, however small."""
@@ -199,12 +198,8 @@ class CalibrationRows:
     @cached_property
     def label_shares(self) -> Floats:
         """Counts times sample weights, with sum 1, shape (n, K)."""
-        return self.counts * self.share_of_a_label[:, None]
-
-    @cached_property
-    def share_of_a_label(self) -> Floats:
-        """What a label of each sample is of the weighted sum of all, shape (n,)."""
-        return self.weight / (self.weight @ row_sum(self.counts))
+        share = self.weight / (self.weight @ row_sum(self.counts))
+        return self.counts * share[:, None]
 
     @cached_property
     def label_pairs(self) -> tuple[NDArray, NDArray, Floats]:

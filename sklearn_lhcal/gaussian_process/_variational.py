@@ -168,9 +168,13 @@ class Sums(NamedTuple):
         """Those of all blocks of samples, pairs of features and local terms."""
         sums: Any = None
         for block, local in blocks:
+            phi = block.phi
             if sums is None:
-                sums = cls.zeros(len(local.theta), len(block.phi), block.phi)
-            sums._add(block.phi, local)
+                sums = cls.zeros(len(local.theta), len(phi), phi)
+            for gram, theta in zip(sums.gram, local.theta.to(phi.dtype), strict=True):
+                gram += (phi * theta) @ phi.T
+            sums.kappa.add_(local.kappa.to(phi.dtype) @ phi.T)
+            sums.constant.add_(local.constant.sum(1))
         return sums
 
     @classmethod
@@ -178,13 +182,6 @@ class Sums(NamedTuple):
         """Sums of no samples, of m samples of Φ."""
         shapes = (n_latents, m, m), (n_latents, m), (n_latents,)
         return cls(*(like.new_zeros(shape, dtype=torch.float64) for shape in shapes))
-
-    def _add(self, phi: Tensor, local: Local) -> None:
-        """Add a block of samples, in place."""
-        for gram, theta in zip(self.gram, local.theta.to(phi.dtype), strict=True):
-            gram += (phi * theta) @ phi.T
-        self.kappa.add_(local.kappa.to(phi.dtype) @ phi.T)
-        self.constant.add_(local.constant.sum(1))
 
     def times(self, a: float) -> "Sums":
         """a·self."""

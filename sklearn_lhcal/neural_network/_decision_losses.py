@@ -38,18 +38,13 @@ def margin_loss(f: Tensor, c: Tensor, lam: float, beta: float | None) -> Tensor:
     return (f.gather(-1, best)[..., 0] - smooth_min(f - lam * c, beta)) / lam
 
 
-def normalised_costs(cost_matrix) -> tuple[Floats, Floats, float]:
-    """Costs between 0 and 1, what was taken off each class (K,), and the divisor.
-
-    ``C = scale·values + shift``.
-    """
+def normalised_costs(cost_matrix) -> Floats:
+    """Costs between 0 and 1: of each class less its least below 0, over the largest of all."""
     C = check_cost_matrix(cost_matrix).C
-    shift = np.minimum(C.min(axis=1), 0.0)
-    C = C - shift[:, None]
-    scale = float(C.max())
-    if scale == 0:
+    C = C - np.minimum(C.min(axis=1, keepdims=True), 0.0)
+    if C.max() == 0:
         raise ValueError("cost_matrix has equal costs for all decisions: nothing is to decide.")
-    return C / scale, shift, scale
+    return C / C.max()
 
 
 class _DecisionLoss(_MeanOverRows):
@@ -64,8 +59,8 @@ class _DecisionLoss(_MeanOverRows):
         self.cost_matrix = cost_matrix
         self.lam = lam
         self.beta = beta
-        C, _, _ = normalised_costs(cost_matrix)
-        self.register_buffer("costs", torch.as_tensor(C), persistent=False)
+        C = torch.as_tensor(normalised_costs(cost_matrix))
+        self.register_buffer("costs", C, persistent=False)
 
     def total(self, logits: Tensor, counts: Tensor, weight: Tensor | None = None) -> Tensor:
         """Sum over samples, of logits and counts of shape (n, K)."""

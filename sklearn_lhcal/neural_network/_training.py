@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from skorch.callbacks import EarlyStopping
 from skorch.dataset import Dataset
 from skorch.helper import SliceDict
-from skorch.utils import to_tensor
+from skorch.utils import noop, to_tensor
 from torch import Generator, Tensor, finfo, float32, float64, isfinite, zeros
 from torch.utils.data import DataLoader, Subset, default_collate
 
@@ -159,11 +159,8 @@ class SizedLoss(Protocol):
 
 def early_stopping(patience: int) -> EarlyStopping:
     """skorch's callback: stop after so many epochs without a new minimum, and go back to it."""
-    return EarlyStopping(patience=patience, threshold=0, load_best=True, sink=_silent)
-
-
-def _silent(*_):
-    """Early stopping is told by the history, not on the screen."""
+    # it is told by the history, not on the screen
+    return EarlyStopping(patience=patience, threshold=0, load_best=True, sink=noop)
 
 
 def scaled_weight(loss, counts: Tensor, weight: Tensor) -> Tensor:

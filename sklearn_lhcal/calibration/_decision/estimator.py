@@ -23,7 +23,7 @@ from .._scaling.scalings import (
     TemperatureScaling,
     VectorScaling,
 )
-from .._scaling.stack import StackAtTemperature, fit_stack, predicted_out_of_fold
+from .._scaling.stack import fit_stack, predicted_out_of_fold
 
 if TYPE_CHECKING:
     from torch import nn
@@ -329,7 +329,7 @@ class DecisionCalibration(Scaling):
         selection = select(search)
         fitted = selection.fitted
         if is_stack:
-            fitted = StackAtTemperature(stack, fitted)
+            fitted = fitted.after(stack)
         learnt = {
             "_fitted_map": fitted,
             "cost_matrix_": cost_matrix,

@@ -6,7 +6,7 @@ all samples, and once without each of J folds.
 
 1. x_0 minimises the log loss (NLL). All searches start there; the mixing stays that of NLL.
 2. The mean cost R(x) = Σ_i w_i cost_i(d_i(x)) is a step function of x. So candidate p takes a loss
-   L_p of the criterion (`losses.py`), and x_p is where 50 steps of Adam on L_p(z(x)) arrive:
+   L_p of the criterion (`objective.py`), and x_p is where 50 steps of Adam on L_p(z(x)) arrive:
    `descended`. Where x is one number, log β = −log T, "direct" is R itself, on a grid of T, as it
    is or smoothed by a Gaussian in log T: `cheapest_temperatures`.
 3. Steps 1 and 2 are made again without each fold. d_pi is what candidate p decides for sample i
