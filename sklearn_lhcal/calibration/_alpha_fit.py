@@ -8,7 +8,7 @@ first and second derivative by η. The losses are those of `DirichletMultinomial
 
 import warnings
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.special import expit, log_expit
@@ -172,8 +172,9 @@ def _member_losses(rows: CalibrationRows, objective: Objective) -> Callable:
 
     from ..neural_network import DirichletMultinomialLoss, PairwiseLoss
 
-    made = PairwiseLoss if objective.likelihood is pairwise else DirichletMultinomialLoss
-    loss = made(objective.penalty)
+    loss: Any = DirichletMultinomialLoss(objective.penalty)
+    if objective.likelihood is pairwise:
+        loss = PairwiseLoss(objective.penalty)
     arrays = rows.log_proba, objective.labels(rows), rows.log_weights
     log_z, counts, log_w = (torch.as_tensor(np.ascontiguousarray(a)) for a in arrays)
     return lambda log_total: loss.row_loss(log_z, torch.as_tensor(log_total), counts, log_w)
@@ -271,12 +272,11 @@ def check_means(rows: CalibrationRows) -> bool:
     if result <= _SHARE * float(w @ observed):
         return False
     warnings.warn(
-        f"Raters of the calibration samples disagree more often than the class probabilities "
-        f"allow: two of a sample disagree with probability {w @ observed:.3f} where these leave "
-        f"{w @ most:.3f} at most. Among samples predicted alike it is too much by {result:.3f}. "
-        "The probabilities are not calibrated, and no α0 mends that: calibrate them first, as in "
-        "AlphaCalibration(TemperatureScaling(…)). If they are calibrated, the raters are not "
-        "exchangeable: the same two opposed readers label every sample, for example.",
+        "Raters of the calibration samples disagree more often than the class probabilities "
+        f"allow: two of a sample with probability {w @ observed:.3f} where these leave "
+        f"{w @ most:.3f} at most; among samples predicted alike it is too much by {result:.3f}. "
+        "Calibrate them first, as in AlphaCalibration(TemperatureScaling(…)). If they are, the "
+        "raters are not exchangeable: two opposed readers label every sample, for example.",
         stacklevel=5,
     )
     return True

@@ -6,7 +6,7 @@ What more data gains is learnt by carving the training data.
 import warnings
 from collections.abc import Callable
 from copy import copy
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY
 from typing import Any, Literal, Protocol, Self, runtime_checkable
 
 import numpy as np
@@ -19,7 +19,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from .._rows import predicted_classes, read_labels, shares_of, weight_of
+from .._rows import parameters, predicted_classes, read_labels, shares_of, weight_of
 from .._utils.arrays import Floats, Indices
 from .._utils.bins import Bins
 from .._utils.checks import check_sample_weight, check_samples, take_rows
@@ -57,7 +57,7 @@ class AugmentedSplitter(Protocol):
         """Indices (train, augmented, test)."""
 
 
-@dataclass(eq=False, repr=False)
+@parameters
 class EpistemicCalibration(_Wrapper):
     """A classifier whose epistemic uncertainty is calibrated: `predict_epistemic` is the accuracy
     that more data gains.
@@ -199,8 +199,8 @@ class EpistemicCalibration(_Wrapper):
             inner = inner.steps[-1][1]
         if isinstance(inner, (FrozenEstimator, PrecomputedClassifier)):
             raise ValueError(
-                f"{type(inner).__name__} cannot be fitted anew, but EpistemicCalibration has to "
-                "fit without some of the data; pass the classifier itself."
+                f"{type(inner).__name__} cannot be fitted anew, as EpistemicCalibration has to; "
+                "pass the classifier itself."
             )
         if not hasattr(inner, "fit") or not hasattr(inner, "predict"):
             raise ValueError(
@@ -222,8 +222,7 @@ class EpistemicCalibration(_Wrapper):
         if len(test) < self.n_bins:
             warnings.warn(
                 f"{len(test)} carved samples are too few for {self.n_bins} bins: predict_epistemic "
-                "returns the estimate as it is. Give more data, a splitter with a larger radius "
-                "or test_fraction, or fewer bins.",
+                "returns the estimate as it is. Give more data, a larger radius, or fewer bins.",
                 stacklevel=4,
             )
             e = g = np.empty(0)
@@ -360,16 +359,14 @@ def _warn_if_flat(e: Floats, isotonic: IsotonicRegression) -> None:
     low, high = isotonic.predict([e.min(), e.max()])
     if e.min() == e.max():
         warnings.warn(
-            f"The estimate is {e[0]:.3g} for all carved samples, and so is predict_epistemic "
-            "everywhere; give a classifier with a predictive distribution, such as an ensemble, or "
-            'uncertainty="entropy".',
+            f"The estimate is {e[0]:.3g} for all carved samples, and so is predict_epistemic; "
+            'give a classifier with a predictive distribution, or uncertainty="entropy".',
             stacklevel=5,
         )
     elif high - low < 1e-9:
         warnings.warn(
-            f"The fitted gain is flat at {low:.3g}: on {len(e)} carved "
-            "samples more data gained no more where the estimate is larger, so that the size of "
-            "predict_epistemic says nothing. Give more data.",
+            f"The fitted gain is flat at {low:.3g}: on {len(e)} carved samples more data gained no "
+            "more where the estimate is larger. Give more data.",
             stacklevel=5,
         )
 

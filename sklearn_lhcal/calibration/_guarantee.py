@@ -5,14 +5,14 @@ number of units, samples or groups of samples; w_i the share of sample i in its 
 """
 
 from abc import abstractmethod
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY
 from typing import Any, ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
 from sklearn.model_selection import GroupShuffleSplit
 from sklearn.utils.validation import check_is_fitted
 
-from .._rows import Labels, predicted_dist
+from .._rows import Labels, parameters, predicted_dist
 from .._utils.arrays import Floats, Indices, Mask, in_blocks, row_units
 from .._utils.checks import check_sample_weight, check_samples, read_groups, take_rows
 from .._utils.estimators import atomic, resolve
@@ -46,7 +46,7 @@ class HeldOut(NamedTuple):
     X: Samples
 
 
-@dataclass(eq=False, repr=False)
+@parameters
 class _Guarantee(_Wrapper):
     """A classifier with a guarantee, which is learnt on held-out rows; subclasses fill `_learn`."""
 
@@ -168,7 +168,7 @@ def vote_threshold(s: Floats, mu: Floats, units: Indices, confidence_level: floa
     return float(np.append(s.ravel()[order], np.inf)[first])
 
 
-@dataclass(eq=False, repr=False, kw_only=True)
+@parameters
 class ConformalClassifier(_Guarantee):
     """Around a classifier: sets of classes that cover the labels of new samples.
 
@@ -250,6 +250,7 @@ class ConformalClassifier(_Guarantee):
     (0.81, 1.31)
     """
 
+    _: KW_ONLY
     conformity_score: Literal["lac", "aps", "ordinal"] = "lac"
     confidence_level: float = 0.95
 

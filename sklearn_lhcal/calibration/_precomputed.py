@@ -1,6 +1,6 @@
 """A classifier whose outputs were computed elsewhere."""
 
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY
 from typing import Literal, Self
 
 import numpy as np
@@ -9,7 +9,7 @@ from scipy.special import log_softmax, logsumexp
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from .._rows import DistributionClassifierMixin, read_labels
+from .._rows import DistributionClassifierMixin, parameters, read_labels
 from .._utils.arrays import Floats
 from .._utils.checks import check_params, check_same_length, check_samples, holds_text, plain_array
 from .._utils.estimators import atomic
@@ -34,7 +34,7 @@ def log_proba(z: Floats, least: float = EPS) -> Floats:
     return np.log(v, out=v)
 
 
-@dataclass(eq=False, repr=False)
+@parameters
 class PrecomputedClassifier(DistributionClassifierMixin, ClassifierMixin, BaseEstimator):
     """Classifier for which X holds the outputs of a model that ran elsewhere.
 
@@ -212,9 +212,8 @@ def _check_axes(outputs, labels=None) -> None:
     ndim = plain_array(outputs, "X").ndim
     if ndim == 3:
         raise ValueError(
-            f"Found array with dim 3: X has shape {np.shape(outputs)}. Pass saved members of "
-            "an ensemble as sklearn_lhcal.distributions.Ensemble(proba), where proba has the "
-            "shape (members, samples, classes); or average them first."
+            f"Found array with dim 3: X has shape {np.shape(outputs)}. Pass members of an ensemble "
+            "as sklearn_lhcal.distributions.Ensemble(proba), or average them first."
         )
     if ndim == 1:
         raise ValueError(
@@ -225,8 +224,7 @@ def _check_axes(outputs, labels=None) -> None:
     if labels is not None and labels.shape[1] > 1 and np.shape(outputs)[1] == 1:
         raise ValueError(
             f"X has 1 feature(s) for the {labels.shape[1]} classes of y; the outputs of two "
-            "classes are two columns, "
-            "[0, u] for log-odds u, [1 - p, p] for a probability p of the second."
+            "classes are two columns, [0, u] for log-odds u, [1 - p, p] for a probability p."
         )
 
 

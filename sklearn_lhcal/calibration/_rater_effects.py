@@ -7,7 +7,7 @@ Letters: S nodes of Q in each of n samples, K classes, R raters, T labels.
 
 import warnings
 from collections.abc import Hashable, Iterator
-from dataclasses import dataclass
+from dataclasses import KW_ONLY
 from typing import NamedTuple
 
 import numpy as np
@@ -16,7 +16,7 @@ from scipy.interpolate import CubicSpline
 from scipy.optimize import minimize_scalar
 from scipy.special import logsumexp
 
-from .._rows import Annotations, read_labels
+from .._rows import Annotations, parameters, read_labels
 from .._utils.arrays import Floats, Indices, in_blocks
 from .._utils.checks import any_array, as_names, check_same_length
 from .._utils.names import positions
@@ -237,7 +237,7 @@ class NewReader:
 _NODES = 32
 
 
-@dataclass(eq=False, repr=False, kw_only=True)
+@parameters
 class RaterEffects(_BaseCalibrator):
     """Adds to each prediction who is asked: readers differ in how readily they name a class.
 
@@ -301,14 +301,14 @@ class RaterEffects(_BaseCalibrator):
            [0.5 , 0.5 ]])
     """
 
+    _: KW_ONLY
     effect_std: float | None = None
 
     def _fit_map(self, rows):
         ratings, raters = _ratings(rows)
-        if ratings is None:
-            effects = np.zeros((0, rows.n_classes))
-            return {"raters_": raters, "effects_": effects, "effect_std_": 0.0}
-        effects, spread = fit_effects(ratings, self.effect_std)
+        effects, spread = np.zeros((0, rows.n_classes)), 0.0
+        if ratings is not None:
+            effects, spread = fit_effects(ratings, self.effect_std)
         return {"raters_": raters, "effects_": effects, "effect_std_": spread}
 
     def _map(self, rows):

@@ -6,7 +6,7 @@ does cost; c the cost of a referral; μ̂, n and w_i as in `_guarantee`.
 
 import warnings
 from bisect import bisect_left
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from scipy.special import logsumexp
 from sklearn.utils.validation import check_is_fitted
 
+from .._rows import parameters
 from .._utils.arrays import Floats, Indices, Mask
 from .._utils.checks import check_samples, n_rows
 from .._utils.costs import (
@@ -259,7 +260,7 @@ def _best(z: Floats, costs: ReferralCosts) -> tuple[Floats, Indices]:
     return expected_cost(z, d, costs.C), d
 
 
-@dataclass(eq=False, repr=False)
+@parameters
 class RiskControlledDecision(_Guarantee):
     """Around a classifier: decisions whose cost on new samples is bounded. The rest is referred.
 

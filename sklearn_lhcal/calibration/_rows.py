@@ -10,6 +10,7 @@ from scipy.special import log_softmax
 
 from .._rows import Labels, predicted_dist
 from .._rows import inversion as inversion
+from .._rows import parameters as parameters
 from .._utils.arrays import Floats, Indices
 from .._utils.checks import take_rows
 from .._utils.estimators import own_columns, resolve
@@ -91,9 +92,8 @@ class CalibrationRows:
         shape = getattr(inner, "decision_function_shape", "ovr")
         if u.shape[1] != K or (shape == "ovo" and K > 2):
             raise ValueError(
-                f"The decision function of {type(inner).__name__} has "
-                f"{u.shape[1]} columns, not one for each of {K} classes. "
-                'Of a support vector machine set decision_function_shape="ovr".'
+                f"The decision function of {type(inner).__name__} has {u.shape[1]} columns, not "
+                f'one for each of {K} classes. Of an SVM set decision_function_shape="ovr".'
             )
         u = _in_order(log_softmax(u, axis=-1), inner, classes)
         return cls(_unmasked(u), X=X, model=model)

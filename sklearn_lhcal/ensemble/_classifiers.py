@@ -1,7 +1,7 @@
 """One classifier asked many times: under many masks, of many versions of X, or as many networks."""
 
 from collections.abc import Callable, Iterable
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY
 from typing import Any, Self
 
 import numpy as np
@@ -13,7 +13,7 @@ from sklearn.utils import check_random_state, get_tags
 from sklearn.utils.validation import check_is_fitted
 from torch import nn
 
-from .._rows import DistributionClassifierMixin, read_labels, weight_of
+from .._rows import DistributionClassifierMixin, parameters, read_labels, weight_of
 from .._utils.arrays import Floats
 from .._utils.checks import check_samples, checked
 from .._utils.estimators import (
@@ -45,22 +45,21 @@ class EnsembleClassifier(
 
     accepts_label_histograms = True
 
-    n_samples: int
-
     @checked
     def sample_proba(
         self, X: Samples, n_samples: int | None = None, random_state: Seed = None
     ) -> Floats:
         """Class probabilities of `n_samples` draws of a member, shape (n_samples, n, K).
 
-        With `n_samples` of None they are the draws of `predict_dist`.
+        With `n_samples` of None they are the draws of `predict_dist`; of a deep ensemble these are
+        all members, from which others are drawn.
         """
         check_is_fitted(self, "seed_")
-        n = self.n_samples if n_samples is None else n_samples
-        return np.stack(self._draws(X, n, self._rng(random_state)))
+        rng = check_random_state(self.seed_ if random_state is None else random_state)
+        return np.stack(self._draws(X, n_samples, rng))
 
-    def _draws(self, X, n: int, rng) -> list[Floats]:
-        """Class probabilities of n draws, each (n_samples, n_classes)."""
+    def _draws(self, X, n: int | None, rng) -> list[Floats]:
+        """Class probabilities of n draws, or of those of `predict_dist`, each (n_samples, K)."""
         raise NotImplementedError
 
     @atomic
@@ -90,21 +89,16 @@ class EnsembleClassifier(
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         fitted = self._fit(X, labels, weight, seed, fit_params)
         self.__dict__.update(fitted, classes_=labels.classes, seed_=seed)
-        take_feature_names(self, self._member())
         return self
 
-    def _member(self):
-        """A fitted estimator, which knows the features."""
-        return self.estimator_
-
     def _fit(self, X, labels, weight, seed, fit_params) -> dict:
-        """The attributes that hold what was fitted."""
-        model = clone(self.estimator)
-        return {"estimator_": fit_on_labels(model, X, labels, weight, **fit_params)}
+        """The attributes that hold what was fitted, which knows the features."""
+        model = fit_on_labels(clone(self.estimator), X, labels, weight, **fit_params)
+        take_feature_names(self, model)
+        return {"estimator_": model}
 
     def predict_dist(self, X: Samples) -> Ensemble:
         """An `Ensemble` of the members' class probabilities, the same at every call."""
-        check_is_fitted(self, "seed_")
         return Ensemble(self.sample_proba(X)).with_classes(self.classes_)
 
     def _proba(self, estimator, X) -> Floats:
@@ -117,11 +111,8 @@ class EnsembleClassifier(
         tags.input_tags = get_tags(self.estimator).input_tags
         return tags
 
-    def _rng(self, random_state):
-        return check_random_state(self.seed_ if random_state is None else random_state)
 
-
-@dataclass(eq=False, repr=False)
+@parameters
 class MCDropoutClassifier(EnsembleClassifier):
     """Monte Carlo dropout: predictions of a network with its dropout left on.
 
@@ -188,7 +179,7 @@ class MCDropoutClassifier(EnsembleClassifier):
     def _draws(self, X, n, rng):
         net, X = resolve(self.estimator_, X, "module_")
         draws = []
-        for _ in range(n):
+        for _ in range(n or self.n_samples):
             # a copy of the module, for hooks on the net's own are seen by all threads
             masked = with_own_module(net)
             _hook_masks(masked.module_, rng.randint(2**31 - 1))
@@ -203,8 +194,8 @@ def _dropouts(network: nn.Module) -> list[nn.Module]:
     ]
     if not modules:
         raise ValueError(
-            "The network has no dropout module with a positive rate, so that all draws would be "
-            "the same; add torch.nn.Dropout, or use DeepEnsembleClassifier."
+            "The network has no dropout module with a positive rate; all draws would be the same. "
+            "Add torch.nn.Dropout, or use DeepEnsembleClassifier."
         )
     return modules
 
@@ -245,7 +236,8 @@ class _Masked:
         whole_channels = isinstance(
             module, (nn.Dropout1d, nn.Dropout2d, nn.Dropout3d, nn.FeatureAlphaDropout)
         )
-        shape = (shape[0], *[1] * (len(shape) - 1)) if whole_channels else tuple(shape)
+        if whole_channels:
+            shape = (shape[0], *[1] * (len(shape) - 1))
         return torch.rand(shape, generator=self.generator) >= module.p
 
 
@@ -256,7 +248,7 @@ def _alpha_dropout(x, keep, p: float):
     return a * (x * keep + limit * (1 - keep)) - a * limit * p
 
 
-@dataclass(eq=False, repr=False)
+@parameters
 class TestTimeAugmentationClassifier(EnsembleClassifier):
     """Predictions for several random versions of the input.
 
@@ -309,12 +301,12 @@ class TestTimeAugmentationClassifier(EnsembleClassifier):
 
     def _draws(self, X, n, rng):
         X = check_samples(X)
-        seeds = rng.randint(2**31 - 1, size=n)
+        seeds = rng.randint(2**31 - 1, size=n or self.n_samples)
         versions = (self.augment(X, check_random_state(int(s))) for s in seeds)
         return [self._proba(self.estimator_, version) for version in versions]
 
 
-@dataclass(eq=False, repr=False)
+@parameters
 class DeepEnsembleClassifier(EnsembleClassifier):
     """Several clones of one classifier, fitted with different seeds.
 
@@ -397,7 +389,7 @@ class DeepEnsembleClassifier(EnsembleClassifier):
         if not seeded or isinstance(self.estimator, FrozenEstimator):
             raise ValueError(
                 f"{type(self.estimator).__name__} has no random_state that would tell its clones "
-                "apart, or is frozen; use an estimator that is random and not fitted yet."
+                "apart, or is frozen; use one that is random and not fitted."
             )
         shared = [
             k
@@ -407,8 +399,7 @@ class DeepEnsembleClassifier(EnsembleClassifier):
         if shared:
             raise ValueError(
                 f"{shared[0]} is an instance, from whose weights all networks would start; give "
-                f"the class with its arguments as {shared[0]}__…, or a function that makes a new "
-                "one."
+                f"the class with its arguments as {shared[0]}__…, or a function."
             )
         rng = check_random_state(seed)
         clones = [
@@ -420,18 +411,11 @@ class DeepEnsembleClassifier(EnsembleClassifier):
         fitted = Parallel(n_jobs=self.n_jobs)(
             delayed(fit_on_labels)(c, X, labels, weight, **fit_params) for c in clones
         )
+        take_feature_names(self, fitted[0])
         return {"estimators_": fitted}
 
-    def _member(self):
-        return self.estimators_[0]
-
-    @checked
-    def sample_proba(
-        self, X: Samples, n_samples: int | None = None, random_state: Seed = None
-    ) -> Floats:
-        """Class probabilities (S, n, K) of all members, or of S = `n_samples` drawn from them."""
-        check_is_fitted(self, "seed_")
-        members = np.stack([self._proba(e, X) for e in self.estimators_])
-        if n_samples is None:
+    def _draws(self, X, n, rng):
+        members = [self._proba(e, X) for e in self.estimators_]
+        if n is None:
             return members
-        return members[self._rng(random_state).randint(len(members), size=n_samples)]
+        return [members[i] for i in rng.randint(len(members), size=n)]

@@ -21,7 +21,9 @@ from ._losses import _MeanOverRows, _weighted_sum, frequencies
 
 def smooth_min(x: Tensor, beta: float | None) -> Tensor:
     """min^β over the last axis."""
-    return x.min(dim=-1).values if beta is None else -torch.logsumexp(-beta * x, dim=-1) / beta
+    if beta is None:
+        return x.min(dim=-1).values
+    return -torch.logsumexp(-beta * x, dim=-1) / beta
 
 
 def direct_loss(f: Tensor, c: Tensor, lam: float, beta: float | None, sign: int) -> Tensor:
@@ -68,10 +70,10 @@ class _DecisionLoss(_MeanOverRows):
 
     def row_loss(self, logits: Tensor, counts: Tensor) -> Tensor:
         """The loss of each sample, shape (n,)."""
-        if logits.shape[-1] != len(self.costs):
+        K = logits.shape[-1]
+        if len(self.costs) != K:
             raise ValueError(
-                f"The cost matrix has {len(self.costs)} classes, but there are {logits.shape[-1]} "
-                "logits."
+                f"cost_matrix has {len(self.costs)} classes, but there are {K} logits."
             )
         z = torch.softmax(logits.double(), dim=-1)
         return self.of_probabilities(z, frequencies(counts, z.dtype)).to(logits.dtype)
@@ -138,7 +140,10 @@ class DirectLoss(_DecisionLoss):
         self.bound = bound
 
     def _bound(self, f, c):
-        return direct_loss(f, c, self.lam, self.beta, 1 if self.bound == "upper" else -1)
+        sign = -1
+        if self.bound == "upper":
+            sign = 1
+        return direct_loss(f, c, self.lam, self.beta, sign)
 
 
 class MarginRescalingLoss(_DecisionLoss):

@@ -26,8 +26,10 @@ class ArrayRows(Dataset):
     def __getitems__(self, rows):
         if self.y is None:
             y = zeros(len(rows))
+        elif isinstance(self.y, tuple):
+            y = tuple(a[rows] for a in self.y)
         else:
-            y = tuple(a[rows] for a in self.y) if isinstance(self.y, tuple) else self.y[rows]
+            y = self.y[rows]
         # tensors stay where they are: what is on a GPU would come to the host and go back
         return to_tensor(take_rows(self.X, rows), device=None), y
 
@@ -187,6 +189,8 @@ def stratified_fifth(n: int, counts) -> tuple[NDArray, NDArray]:
 
     Stratified by majority label where counts are known.
     """
-    votes = np.zeros(n, dtype=int) if counts is None else np.asarray(counts).argmax(axis=1)
+    votes = np.zeros(n, dtype=int)
+    if counts is not None:
+        votes = np.asarray(counts).argmax(axis=1)
     splitter = StratifiedVotesKFold(5, shuffle=True, random_state=int(torch.randint(2**31 - 1, ())))
     return next(splitter.split(None, votes))

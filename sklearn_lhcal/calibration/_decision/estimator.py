@@ -2,7 +2,7 @@
 
 import inspect
 from collections.abc import Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -13,7 +13,7 @@ from ..._utils.checks import check_samples, checked
 from ..._utils.costs import Costs, bayes_columns, check_cost_matrix, expected_costs, relative
 from ..._utils.estimators import resolve
 from ..._utils.types import ArrayLike, CostsOfRows, Estimator, Samples
-from .._rows import CalibrationRows
+from .._rows import CalibrationRows, parameters
 from .._scaling.fit import rows_for_fit, warn
 from .._scaling.maps import FittedMap, TemperatureMap
 from .._scaling.scalings import (
@@ -39,7 +39,7 @@ SCALINGS: dict[str, type] = {
 STACK_FOLDS = 5
 
 
-@dataclass(eq=False, repr=False)
+@parameters
 class DecisionCalibration(Scaling):
     """Scales logits so that decisions under a known cost matrix are cheap.
 
@@ -273,7 +273,9 @@ class DecisionCalibration(Scaling):
 
     def _scaling(self) -> Scaling:
         """The scaling of that name, with the parameters of this calibrator."""
-        options = {} if self.bias_penalty is None else {"bias_penalty": self.bias_penalty}
+        options = {}
+        if self.bias_penalty is not None:
+            options["bias_penalty"] = self.bias_penalty
         return SCALINGS[self.scaling](mixing=self._resolved()[0], **options)
 
     def _check(self, one_model):
@@ -429,8 +431,7 @@ def _call_inner(estimator, X, cost_matrix, method: str):
     if not hasattr(estimator, method):
         raise ValueError(
             f"{type(estimator).__name__} decides nothing; wrap it in "
-            "DecisionCalibration(estimator, cost_matrix), or use "
-            "sklearn_lhcal.metrics.bayes_decision(proba, cost_matrix)."
+            "DecisionCalibration(estimator, cost_matrix), or use metrics.bayes_decision."
         )
     call = getattr(estimator, method)
     if cost_matrix is None:
@@ -438,7 +439,6 @@ def _call_inner(estimator, X, cost_matrix, method: str):
     if "cost_matrix" not in inspect.signature(call).parameters:
         raise ValueError(
             f"cost_matrix was given to {method}, but the guarantee of {type(estimator).__name__} "
-            "holds for the costs of its fit alone: leave it out, or fit again with these costs; a "
-            "callable of X makes costs of each sample."
+            "holds for the costs of its fit alone: leave it out, or fit again with these costs."
         )
     return call(X, cost_matrix)

@@ -335,12 +335,10 @@ def _warn_of_doubt(n_rows: int, nll: float, gain: ConfidenceInterval) -> None:
     """Where a candidate looks better, and could be worse by more than NLL's whole risk."""
     if gain.estimate < 0 and gain.high > nll:
         warnings.warn(
-            f"The {n_rows} calibration samples cannot tell whether calibrating for decisions pays. "
-            f"Out of fold, the best criterion changes the cost of a sample by {gain.estimate:.3g} "
-            "compared with the least log loss, but these samples may lack an expensive mistake: "
-            f"95% interval {gain.low:.3g} to {gain.high:.3g}. The least log loss costs {nll:.3g} "
-            "more than the best decisions. It is kept; more samples of the classes with expensive "
-            "mistakes would tell.",
+            f"The {n_rows} calibration samples cannot tell whether calibrating for decisions pays: "
+            f"out of fold it changes the cost of a sample by {gain.estimate:.3g}, 95% interval "
+            f"{gain.low:.3g} to {gain.high:.3g}, but expensive mistakes may be missing. The least "
+            "log loss is kept; more samples of their classes would tell.",
             DecisionCalibrationWarning,
             stacklevel=7,
         )

@@ -1,12 +1,12 @@
 """Scaling of logits, u' = W u + b in four families, and their mixture (P1 App. D.1, P4 §5)."""
 
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, replace
 from typing import ClassVar, Literal
 
 import numpy as np
 
 from .._base import _BaseCalibrator
-from .._rows import CalibrationRows
+from .._rows import CalibrationRows, parameters
 from .fit import (
     as_read,
     fit_penalised,
@@ -25,10 +25,11 @@ from .stack import StackedMap, fit_stack
 Mixing = Literal["auto", "uniform", "prior"] | None
 
 
-@dataclass(eq=False, repr=False, kw_only=True)
+@parameters
 class Scaling(_BaseCalibrator):
     """Mixing, warnings of calibration samples, predictions; a subclass fills `_fitted`."""
 
+    _: KW_ONLY
     mixing: Mixing = "auto"
     # What to do about zeros, and about a search that did not end.
     _remedies = 'mixing="uniform"', "calibrate on more samples"
@@ -51,10 +52,11 @@ class Scaling(_BaseCalibrator):
         return self._fitted_map.log_z(as_read(rows, self._fitted_map.pi).log_proba)
 
 
-@dataclass(eq=False, repr=False, kw_only=True)
+@parameters
 class ShrunkScaling(Scaling):
     """One family of transforms, shrunk to the temperature."""
 
+    _: KW_ONLY
     shrinkage: float | None = None
     _family: ClassVar[type[Family]]
     _remedies = 'mixing="uniform"', "raise shrinkage, or calibrate on more samples"
@@ -80,10 +82,11 @@ def _strength(shrinkage: float) -> tuple[float, float]:
     return sd, sd * 10**0.5
 
 
-@dataclass(eq=False, repr=False, kw_only=True)
+@parameters
 class PublishedScaling(ShrunkScaling):
     """A family that may be fitted with the penalties of P1 in place of shrinkage."""
 
+    _: KW_ONLY
     bias_penalty: float | None = None
     _family: ClassVar[type[VectorMap | MatrixMap]]
     _remedies = 'mixing="uniform"', "raise shrinkage or the penalty, or calibrate on more samples"
@@ -242,7 +245,7 @@ class BiasCorrectedTemperatureScaling(ShrunkScaling):
     _family = BiasCorrectedMap
 
 
-@dataclass(eq=False, repr=False, kw_only=True)
+@parameters
 class OrdinalScaling(ShrunkScaling):
     """Scales and shifts the logits of classes with an order: grades, scores, scales.
 
@@ -320,6 +323,7 @@ class OrdinalScaling(ShrunkScaling):
            [0.76, 0.22, 0.02]])
     """
 
+    _: KW_ONLY
     form: Literal["classwise", "cumulative"] = "classwise"
 
     def _families(self):
@@ -388,7 +392,7 @@ class VectorScaling(PublishedScaling):
     _family = VectorMap
 
 
-@dataclass(eq=False, repr=False, kw_only=True)
+@parameters
 class MatrixScaling(PublishedScaling):
     """Any affine transform of the logits, ``u' = W u + b``.
 
@@ -444,6 +448,7 @@ class MatrixScaling(PublishedScaling):
 
     _family = MatrixMap
 
+    _: KW_ONLY
     off_diagonal_penalty: float | None = None
 
     def _fitted(self, rows, mixing):
@@ -456,7 +461,7 @@ class MatrixScaling(PublishedScaling):
         return super()._fitted(after, None).after(first)
 
 
-@dataclass(eq=False, repr=False, kw_only=True)
+@parameters
 class StackedCalibration(Scaling):
     """Mixes scalings of the logits and class frequencies, with weights that were found out of fold.
 
@@ -532,6 +537,7 @@ class StackedCalibration(Scaling):
     (5,)
     """
 
+    _: KW_ONLY
     mixing: Mixing = "uniform"
     inner_cv: int = 5
 

@@ -107,14 +107,12 @@ def fit_stack(
     fold_maps = []
     z = np.empty((len(maps), *rows.counts.shape))
     for train, test in Progress(splits, desc="stack", disable=not verbose):
-        fold_maps.append(_fitted_maps(rows.take(train), mixing))
+        fitted = _fitted_maps(rows.take(train), mixing)
+        fold_maps.append((test, fitted))
         u = rows.log_proba[test]
-        z[:, test] = [np.exp(one.log_z(u)) for one in fold_maps[-1].values()]
+        z[:, test] = [np.exp(one.log_z(u)) for one in fitted.values()]
     weights = best_weights(z, rows)
-    folds = [
-        (test, StackedMap(fitted, weights))
-        for fitted, (_, test) in zip(fold_maps, splits, strict=True)
-    ]
+    folds = [(test, StackedMap(fitted, weights)) for test, fitted in fold_maps]
     return StackedMap(maps, weights), folds
 
 
