@@ -3,8 +3,9 @@
 import warnings
 from abc import abstractmethod
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import Any, Self, cast
+from typing import Any, Self, TypeVar, cast, dataclass_transform
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,6 +43,7 @@ from .label_histogram._labels import read_labels as read_labels
 from .label_histogram._labels import weight_of as weight_of
 
 PredictionLike = ArrayLike | Distribution
+Owner = TypeVar("Owner")
 
 # So many samples, and standard errors, make a warning of exchanged classes.
 _FEW = 20
@@ -384,6 +386,12 @@ def class_column(class_index, rows: Rows) -> int:
     if class_index not in names:
         raise ValueError(f"Class {class_index!r} is not among the classes {names[:20]}.")
     return names.index(class_index)
+
+
+@dataclass_transform(eq_default=False)
+def parameters(owner: type[Owner]) -> type[Owner]:
+    """Make fields of an estimator the parameters that its constructor stores; decorates classes."""
+    return dataclass(eq=False, repr=False)(owner)
 
 
 class DistributionClassifierMixin:

@@ -51,8 +51,8 @@ def points(distance: Distance, K: int, names: NDArray | None, graded: bool) -> F
     if distance == "quadratic":
         if numbers is None:
             raise ValueError(
-                f"distance='quadratic' needs classes that are numbers, got {classes.tolist()[:20]}; "
-                "'linear' needs an order alone."
+                f"distance='quadratic' needs classes that are numbers, got {classes.tolist()[:20]};"
+                " 'linear' needs an order alone."
             )
         return numbers.astype(np.float64)[:, None]
     if numbers is None and not graded:

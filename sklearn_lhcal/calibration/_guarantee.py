@@ -6,6 +6,7 @@ number of units, samples or groups of samples; w_i the share of sample i in its 
 
 import warnings
 from abc import abstractmethod
+from dataclasses import KW_ONLY
 from typing import Any, ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
@@ -13,7 +14,7 @@ from numpy.typing import NDArray
 from sklearn.model_selection import GroupShuffleSplit
 from sklearn.utils.validation import check_is_fitted
 
-from .._rows import Labels, predicted_dist
+from .._rows import Labels, parameters, predicted_dist
 from .._utils.arrays import Floats, Indices, Mask, in_blocks, row_units
 from .._utils.checks import check_sample_weight, check_samples, read_groups, take_rows
 from .._utils.estimators import atomic, resolve
@@ -50,22 +51,17 @@ class HeldOut(NamedTuple):
     X: Samples
 
 
+@parameters
 class _Guarantee(_Wrapper):
     """A classifier with a guarantee, which is learnt on held-out rows; subclasses fill `_learn`."""
 
     # with metadata routing, groups reach it inside a search by themselves
     __metadata_request__fit: ClassVar = {"groups": True}
 
-    def __init__(
-        self,
-        estimator: Calibrated = None,
-        *,
-        calibration_size: float = 0.25,
-        random_state: Seed = None,
-    ) -> None:
-        self.estimator = estimator
-        self.calibration_size = calibration_size
-        self.random_state = random_state
+    estimator: Calibrated = None
+    _: KW_ONLY
+    calibration_size: float = 0.25
+    random_state: Seed = None
 
     @abstractmethod
     def _check(self, labels: Labels) -> Any:
@@ -111,7 +107,9 @@ class _Guarantee(_Wrapper):
         checked = self._check(labels)
         held_out = np.arange(n)
         if not fitted:
-            train, held_out = self._split(n, codes)
+            size, seed = self.calibration_size, self.random_state
+            splitter = GroupShuffleSplit(1, test_size=size, random_state=seed)
+            train, held_out = next(splitter.split(np.zeros(n), groups=row_units(codes, n)))
             params, _ = self._routed(fit_params)
             weight = check_sample_weight(params.pop("sample_weight", None), n)
             training = TrainingRows(X, labels, weight, params)
@@ -126,13 +124,6 @@ class _Guarantee(_Wrapper):
         learnt = self._learn(rows, checked)
         self._keep(base, labels.classes, learnt | {"n_calibration_": int(units.max()) + 1})
         return self
-
-    def _split(self, n: int, codes) -> tuple[Indices, Indices]:
-        """Samples to fit the classifier on, and to calibrate on: drawn at random, groups whole."""
-        splitter = GroupShuffleSplit(
-            1, test_size=self.calibration_size, random_state=self.random_state
-        )
-        return next(splitter.split(np.zeros(n), groups=row_units(codes, n)))
 
 
 def _check_proba(model) -> None:
@@ -183,6 +174,7 @@ def vote_threshold(s: Floats, mu: Floats, units: Indices, confidence_level: floa
     return float(np.append(s.ravel()[order], np.inf)[first])
 
 
+@parameters
 class ConformalClassifier(_Guarantee):
     """Around a classifier: sets of classes that cover the labels of new samples.
 
@@ -270,18 +262,9 @@ class ConformalClassifier(_Guarantee):
     (0.81, 1.31)
     """
 
-    def __init__(
-        self,
-        estimator: Calibrated = None,
-        *,
-        conformity_score: Literal["lac", "aps", "ordinal"] = "lac",
-        confidence_level: float = 0.95,
-        calibration_size: float = 0.25,
-        random_state: Seed = None,
-    ) -> None:
-        super().__init__(estimator, calibration_size=calibration_size, random_state=random_state)
-        self.conformity_score = conformity_score
-        self.confidence_level = confidence_level
+    _: KW_ONLY
+    conformity_score: Literal["lac", "aps", "ordinal"] = "lac"
+    confidence_level: float = 0.95
 
     def predict_set(self, X: Samples) -> Mask:
         """The set of each sample: whether it holds each class, shape (n_samples, n_classes)."""

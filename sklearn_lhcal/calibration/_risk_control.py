@@ -6,6 +6,7 @@ does cost; c the cost of a referral; μ̂, n and w_i as in `_guarantee`.
 
 import warnings
 from bisect import bisect_left
+from dataclasses import KW_ONLY
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -14,6 +15,7 @@ from scipy.special import logsumexp
 from scipy.stats import binom
 from sklearn.utils.validation import check_is_fitted
 
+from .._rows import parameters
 from .._utils.arrays import Floats, Indices, Mask
 from .._utils.checks import check_samples, n_rows
 from .._utils.costs import (
@@ -23,8 +25,7 @@ from .._utils.costs import (
     expected_costs,
     of_decisions,
 )
-from .._utils.types import CostsOfRows, Samples, Seed
-from ._base import Calibrated
+from .._utils.types import CostsOfRows, Samples
 from ._guarantee import ROUNDING, HeldOut, _Guarantee, unit_shares
 
 # Where chains of tests start, in units of the budget.
@@ -264,15 +265,13 @@ class Tested(NamedTuple):
         return np.full(len(d), self.threshold)
 
 
-Thresholds = Conformal | Tested
-
-
 def _best(z: Floats, costs: ReferralCosts) -> tuple[Floats, Indices]:
     """What the best decision but referral is expected to cost, and its column, both (n,)."""
     d = costs.own[bayes_columns(z, costs.C[..., costs.own])]
     return expected_cost(z, d, costs.C), d
 
 
+@parameters
 class RiskControlledDecision(_Guarantee):
     """Around a classifier: decisions whose cost on new samples is bounded. The rest is referred.
 
@@ -401,26 +400,13 @@ class RiskControlledDecision(_Guarantee):
     0.63
     """
 
-    def __init__(
-        self,
-        estimator: Calibrated = None,
-        cost_matrix: CostsOfRows | None = None,
-        *,
-        budget: float = 0.1,
-        method: Literal["conformal", "learn_then_test"] = "conformal",
-        referral: int | str | None = None,
-        target: Literal["total", "decided"] = "total",
-        confidence_level: float = 0.95,
-        calibration_size: float = 0.25,
-        random_state: Seed = None,
-    ) -> None:
-        super().__init__(estimator, calibration_size=calibration_size, random_state=random_state)
-        self.cost_matrix = cost_matrix
-        self.budget = budget
-        self.method = method
-        self.referral = referral
-        self.target = target
-        self.confidence_level = confidence_level
+    cost_matrix: CostsOfRows | None = None
+    _: KW_ONLY
+    budget: float = 0.1
+    method: Literal["conformal", "learn_then_test"] = "conformal"
+    referral: int | str | None = None
+    target: Literal["total", "decided"] = "total"
+    confidence_level: float = 0.95
 
     def decide(self, X: Samples) -> NDArray:
         """The decision for each sample, shape (n_samples,): column numbers, or a frame's names."""
@@ -499,10 +485,12 @@ class RiskControlledDecision(_Guarantee):
         self._check_referral(costs)
         g, d = _best(rows.z, costs)
         cost = expected_cost(rows.mu, d, costs.C)
-        learn = self._conformal
+        rule: Conformal | Tested
         if self.method == "learn_then_test":
-            learn = self._tested
-        rule = learn(g, cost, rows, costs)
+            rule = self._tested(g, cost, rows, costs)
+        else:
+            c = costs.referral
+            rule = Conformal(c, self.budget - c, g, np.maximum(cost - c, 0.0), rows.units)
         learnt = {
             "guarantee_": self._in_words(costs.referral, rows),
             "automated_": float((g < rule.thresholds(costs, d)).mean()),
@@ -518,11 +506,7 @@ class RiskControlledDecision(_Guarantee):
             learnt |= {"cost_matrix_": costs.C, "thresholds_": rule.thresholds(costs, every)}
         return learnt
 
-    def _conformal(self, g, cost, rows: HeldOut, costs: ReferralCosts) -> "Thresholds":
-        c = costs.referral
-        return Conformal(c, self.budget - c, g, np.maximum(cost - c, 0.0), rows.units)
-
-    def _tested(self, g, cost, rows: HeldOut, costs: ReferralCosts) -> "Thresholds":
+    def _tested(self, g, cost, rows: HeldOut, costs: ReferralCosts) -> Tested:
         """Bets on the mean of (cost − c)·1{decided} − (budget − c), or of (cost − budget)·…"""
         c = costs.referral
         C = costs.C[:, costs.own]
