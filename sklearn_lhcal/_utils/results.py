@@ -159,6 +159,8 @@ class ConfidenceInterval(_Ends):
     standard_error : float
         Of the estimate; of its signed square for the calibration and dispersion errors, which are
         signed roots (in `paired_difference`, of the difference of both squares).
+    confidence_level : float or None
+        None where there is no interval.
     df : float or None
         Degrees of freedom of Student's t; None where the interval is none of Student's.
     components : VarianceComponents or None
@@ -179,6 +181,7 @@ class ConfidenceInterval(_Ends):
     >>> estimate, low, high, error = ConfidenceInterval(0.5, 0.4, 0.6, 0.05)
     """
 
+    confidence_level: float | None = None
     df: float | None = None
     components: VarianceComponents | None = None
     n_raters: int | None = None

@@ -41,6 +41,7 @@ from sklearn_lhcal.metrics import (
     maximum_calibration_error,
     paired_difference,
     posterior_epistemic_loss,
+    risk_bound,
 )
 
 
@@ -436,3 +437,21 @@ def test_an_interval_says_where_no_difference_between_raters_was_found():
         these = confidence_interval(expected_accuracy, y, z, raters="fixed", random_state=0)
         assert [note[:13] for note in new.notes] == ["no difference"] * alike
         assert these.notes == []
+
+
+def test_an_interval_knows_its_level():
+    """Also when it was pickled."""
+    rng = np.random.default_rng(0)
+    y = rng.multinomial(3, [0.6, 0.4], 60)
+    z = np.tile([0.5, 0.5], (60, 1))
+    how = {"confidence_level": 0.8, "random_state": 0}
+    several = [expected_accuracy(y[i::4], z[i::4]) for i in range(4)]
+    found = [
+        confidence_interval(irreducible_loss, y, z, **how),
+        paired_difference(epistemic_loss, y, z, np.roll(z, 1) * [1.2, 0.8], **how),
+        interval_over_splits(several, test_fraction=0.25, confidence_level=0.8),
+        risk_bound(y, np.zeros(60, int), cost_matrix=[[0, 1], [1, 0]], confidence_level=0.8),
+    ]
+    for interval in found:
+        assert interval.confidence_level == 0.8
+        assert pickle.loads(pickle.dumps(interval)).confidence_level == 0.8

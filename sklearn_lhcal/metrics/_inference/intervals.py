@@ -295,7 +295,7 @@ def paired_difference(
     spreads = [spread_of(result, design, **how) for result in (first, second)]
     both = [first.estimate, second.estimate]
     ends = _root_difference(both, spreads, spread, confidence_level)
-    return _interval(ends, spread, design.panel)
+    return _interval(ends, spread, confidence_level, design.panel)
 
 
 def _warn_if_biased(metric: Callable, options: dict) -> None:
@@ -370,7 +370,8 @@ def interval_at(
     if bounded and bounds is not None:
         low, high = np.clip(ends[1:], *bounds)
         ends[1:] = np.fmin(low, T), np.fmax(high, T)
-    made = _interval(ends, spread, design.panel, students=not alone or design.panel is not None)
+    students = not alone or design.panel is not None
+    made = _interval(ends, spread, confidence_level, design.panel, students)
     made.rests_on = statistic.rests_on
     return made
 
@@ -386,7 +387,7 @@ def interval_from(
     ends = _ends(estimate, spread, confidence_level)
     if mapped:
         ends = signed_root(ends)
-    return _interval(ends, spread, panel)
+    return _interval(ends, spread, confidence_level, panel)
 
 
 def _ends(estimate: float, spread: Spread, confidence_level: float) -> Floats:
@@ -417,7 +418,7 @@ def _root_difference(
 
 
 def _interval(
-    ends: Floats, spread: Spread, panel: Panel | None, students: bool = True
+    ends: Floats, spread: Spread, level: float, panel: Panel | None, students: bool = True
 ) -> ConfidenceInterval:
     estimate, low, high = ends.tolist()
     return ConfidenceInterval(
@@ -425,6 +426,7 @@ def _interval(
         low,
         high,
         float(np.sqrt(spread.variance)),
+        confidence_level=level,
         df=float(spread.df) if students else None,
         components=VarianceComponents(*map(float, spread.components)),
         n_raters=None if panel is None else panel.n_raters,
@@ -489,7 +491,9 @@ def interval_over_splits(
     S = len(x)
     spread = Spread(x.var(ddof=1) * (1 / S + q / (1 - q)), S - 1.0, VarianceComponents(0.0))
     mean, low, high = _ends(float(x.mean()), spread, confidence_level).tolist()
-    return ConfidenceInterval(mean, low, high, float(np.sqrt(spread.variance)), df=S - 1.0)
+    error = float(np.sqrt(spread.variance))
+    made = {"confidence_level": confidence_level, "df": S - 1.0}
+    return ConfidenceInterval(mean, low, high, error, **made)
 
 
 @checked
@@ -575,4 +579,5 @@ def risk_bound(
     error = np.nan
     if n > 1:
         error = np.sqrt(cost.var(ddof=1) / n)
-    return ConfidenceInterval(float(risk), float(low), float(high), float(error))
+    found = map(float, (risk, low, high, error))
+    return ConfidenceInterval(*found, confidence_level=confidence_level)
