@@ -3,8 +3,9 @@
 import warnings
 from abc import abstractmethod
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import Any, Self, cast
+from typing import Any, Self, TypeVar, cast, dataclass_transform
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,6 +43,7 @@ from .label_histogram._labels import read_labels as read_labels
 from .label_histogram._labels import weight_of as weight_of
 
 PredictionLike = ArrayLike | Distribution
+Owner = TypeVar("Owner")
 
 # So many samples, and standard errors, make a warning of exchanged classes.
 _FEW = 20
@@ -112,9 +114,7 @@ class Rows:
     @cached_property
     def z(self) -> Floats:
         """Class probabilities, shape (n, K): the mean of the prediction."""
-        if isinstance(self.prediction, Distribution):
-            return self.prediction.mean()
-        return self.prediction
+        return proba_of(self.prediction)
 
     @cached_property
     def distribution(self) -> Distribution:
@@ -243,6 +243,13 @@ def read_prediction(prediction: PredictionLike) -> tuple[Any, NDArray | None]:
         return prediction, prediction.classes
     names = column_names(prediction, "prediction")
     return check_proba(prediction, name="prediction"), names
+
+
+def proba_of(prediction) -> Floats:
+    """The mean of a distribution, or checked probabilities as they are, shape (n, K)."""
+    if isinstance(prediction, Distribution):
+        return prediction.mean()
+    return prediction
 
 
 def _warn_of_one_column(rows: Rows) -> None:
@@ -379,6 +386,12 @@ def class_column(class_index, rows: Rows) -> int:
     if class_index not in names:
         raise ValueError(f"Class {class_index!r} is not among the classes {names[:20]}.")
     return names.index(class_index)
+
+
+@dataclass_transform(eq_default=False)
+def parameters(owner: type[Owner]) -> type[Owner]:
+    """Make fields of an estimator the parameters that its constructor stores; decorates classes."""
+    return dataclass(eq=False, repr=False)(owner)
 
 
 class DistributionClassifierMixin:

@@ -45,9 +45,7 @@ class Bins:
         if np.ndim(given) == 1:
             edges = as_floats(given, "n_bins")
             if len(edges) < 2 or not np.isfinite(edges).all() or (np.diff(edges) <= 0).any():
-                raise ValueError(
-                    "Bin edges, n_bins, must be finite and strictly ascending, two at least."
-                )
+                raise ValueError("n_bins must be strictly ascending edges, finite, two at least.")
             self.edges = np.tile(edges, (K, 1))
             margin = below(self.edges[:, 1:], np.diff(self.edges))
         elif not is_count(n_bins):

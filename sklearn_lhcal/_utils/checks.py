@@ -44,9 +44,7 @@ def check_values(a, name: str) -> None:
             f"{name} is a masked array, whose mask would be lost; drop or fill its masked entries."
         )
     if isinstance(a, Iterator):
-        raise TypeError(
-            f"{name} is an iterator, {type(a).__name__}; make a list or an array of it."
-        )
+        raise TypeError(f"{name} is an iterator, {type(a).__name__}; make a list of it.")
     if is_lazy(a):
         raise TypeError(f"{name} is a lazy frame, {type(a).__name__}; pass {name}.collect().")
 
@@ -54,8 +52,6 @@ def check_values(a, name: str) -> None:
 def any_array(a, name: str) -> NDArray:
     """Anything array-like as an array of whatever it holds; tensors are detached."""
     check_values(a, name)
-    if isinstance(a, np.ma.MaskedArray):
-        a = a.data
     try:
         if hasattr(a, "detach"):
             a = a.detach().cpu()
@@ -248,11 +244,9 @@ def n_rows(X, name: str = "X") -> int:
         if not X:
             raise ValueError(f"{name} is an empty dict; it has no samples.")
         return n_rows(next(iter(X.values())))
-    single = getattr(X, "shape", None) == ()
-    if single or not (hasattr(X, "shape") or hasattr(X, "__len__")):
+    if not _has_rows(X):
         raise TypeError(
-            f"{name} must have samples, got {type(X).__name__}, which has no length; make an array "
-            "of it."
+            f"{name} must have samples, got {type(X).__name__} without a length; make it an array."
         )
     if hasattr(X, "shape"):
         return X.shape[0]
@@ -298,10 +292,9 @@ def take_params(params: dict, rows, n: int) -> dict:
 def check_same_length(n: int, **named) -> None:
     """Raise a ValueError that names the first argument whose number of samples is not n."""
     for name, value in named.items():
-        if value is not None and n_rows(value, name) != n:
+        if value is not None and (m := n_rows(value, name)) != n:
             raise ValueError(
-                f"{name} has {n_rows(value)} samples, expected {n}: inconsistent numbers of "
-                "samples."
+                f"{name} has {m} samples, expected {n}: inconsistent numbers of samples."
             )
 
 
@@ -312,9 +305,7 @@ def read_groups(groups, n: int) -> Indices | None:
     names = as_names(groups, "groups")
     check_same_length(n, groups=names)
     if any(is_gap(g) for g in names.tolist()):
-        raise ValueError(
-            "groups must not have missing values; give each sample without a group one of its own."
-        )
+        raise ValueError("groups must not have missing values; give each a group of its own.")
     return distinct(names, "groups")[1]
 
 
@@ -344,9 +335,7 @@ def check_sample_weight(sample_weight, n: int) -> Floats | None:
     with np.errstate(over="ignore"):
         total = w.sum()
     if not 1e-300 < total < np.inf:
-        raise ValueError(
-            f"sample_weight sums to {total}, beyond what floats can multiply; scale it."
-        )
+        raise ValueError(f"sample_weight sums to {total}, too far from 1 for floats; scale it.")
     return w if total < _ALL else w * (_ALL / total)
 
 
@@ -369,7 +358,7 @@ _LARGEST = sys.float_info.max
 _DEVICE = re.compile(r"(cpu|cuda|mps|xpu|meta)(:\d+)?")
 _RULES: dict[str, tuple[str, Callable[[Any], Any]]] = {
     "lie between 0 and 1": (
-        "alpha confidence_level calibration_size false_discovery_rate test_fraction test_share",
+        "alpha confidence_level calibration_size false_discovery_rate test_fraction",
         lambda x: 0 < x < 1,
     ),
     "be at least 0 and below 1": ("epsilon threshold", lambda x: 0 <= x < 1),
@@ -384,7 +373,7 @@ _RULES: dict[str, tuple[str, Callable[[Any], Any]]] = {
     # below, differences of costs are lost in rounding
     "be a finite number of at least 1e-8": ("beta lam", lambda x: 1e-8 <= x <= _LARGEST),
     "be a finite number of at least 0": (
-        "bias_penalty class_sep effect_std gamma learning_rate margin off_diagonal_penalty "
+        "bias_penalty class_sep effect_std gamma margin off_diagonal_penalty "
         "overconfidence penalty rater_std regularizer_weight row_std safeguard shrinkage slope_std "
         "tol",
         lambda x: 0 <= x <= _LARGEST,
@@ -410,12 +399,10 @@ _ANY: dict[Any, tuple[str, Callable[[Any], Any]]] = {
     float: ("be a finite number", lambda x: abs(x) <= _LARGEST),
 }
 _WORDS: dict[Any, str] = {
-    bool: "a bool",
     int: "an int",
     float: "a number",
     type(None): "None",
     str: "a string",
-    dict: "a dict",
     Callable: "a function",
     Mapping: "a dict",
     Sequence: "a list",
@@ -453,9 +440,7 @@ def errors_of(what: str) -> Iterator[None]:
 
 def check_params(estimator: Any) -> None:
     """The same of the parameters of an estimator."""
-    given = vars(estimator)
-    owner: Any = type(estimator)
-    check_arguments(owner, {name: given[name] for name in _allowed(owner) if name in given})
+    check_arguments(type(estimator), vars(estimator))
 
 
 def check_arguments(function: Callable, named: dict) -> None:

@@ -45,16 +45,14 @@ class Costs(NamedTuple):
                 )
             if d.min() < 0 or d.max() >= D:
                 raise ValueError(
-                    f"decisions must lie between 0 and {D - 1}, got {int(d.min())} to "
-                    f"{int(d.max())}."
+                    f"decisions must lie between 0 and {D - 1}, got {d.min()} to {d.max()}."
                 )
             return d.astype(np.intp)
         columns = positions(d, self.decisions)
         if (columns < 0).any():
             unknown = sorted({str(name) for name in d[columns < 0].tolist()})
             raise ValueError(
-                f"Unknown decisions {unknown[:5]}; the cost matrix has "
-                f"{self.decisions.tolist()[:20]}."
+                f"Unknown decisions {unknown[:5]}; cost_matrix has {self.decisions.tolist()[:20]}."
             )
         return columns
 

@@ -17,8 +17,7 @@ def check_device(device: str) -> None:
 
     if str(device).startswith("cuda") and not torch.cuda.is_available():
         raise ValueError(
-            f"device={device!r} was asked for, but torch finds no CUDA device here; use "
-            "device='cpu'."
+            f"device={device!r} was asked for; torch finds no CUDA device here; use device='cpu'."
         )
 
 

@@ -4,7 +4,7 @@ Letters: K classes at points B of shape (K, m), d²(k, l) = ‖B_k − B_l‖².
 identity, and no product is made.
 """
 
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,47 +46,37 @@ def points(distance: Distance, K: int, names: NDArray | None, graded: bool) -> F
             "distance must be None, 'linear', 'quadratic' or a table of squared distances of shape "
             f"(n_classes, n_classes), got {distance!r}."
         )
-    numbers: Any = np.arange(K) if names is None else numbers_of(names)
+    classes: NDArray = np.arange(K) if names is None else names
+    numbers = numbers_of(classes)
     if distance == "quadratic":
         if numbers is None:
             raise ValueError(
-                f"distance='quadratic' needs classes that are numbers, got {_few(names)}; 'linear' "
-                "needs an order alone."
+                f"distance='quadratic' needs classes that are numbers, got {classes.tolist()[:20]};"
+                " 'linear' needs an order alone."
             )
         return numbers.astype(np.float64)[:, None]
     if numbers is None and not graded:
         raise ValueError(
-            f"distance='linear' needs an order of the classes, but {_few(names)} are text: make "
-            "the labels an ordered Categorical, or give Annotations classes=[...], or pass counts "
-            "and probabilities without names, whose columns are in order."
+            f"distance='linear' needs an order of the classes; {classes.tolist()[:20]} are text: "
+            "make labels an ordered Categorical, give Annotations classes=[...], or drop the names."
         )
     # 1{k ≤ j} for j = 1, …, K−1: the mean point of a prediction is its cumulative distribution
     return np.triu(np.ones((K, K)))[:, : K - 1]
 
 
-def _few(names) -> list:
-    return names.tolist()[:20]
-
-
 def _root(squares: Floats, K: int) -> Floats:
     """B = U√Λ Uᵀ of G = −½ J d² J, J = I − 11ᵀ/K: the symmetric root, which alone is unique."""
     if squares.shape != (K, K):
-        raise ValueError(
-            f"distance must have shape ({K}, {K}), one row a class, got {squares.shape}."
-        )
+        raise ValueError(f"distance must have shape ({K}, {K}), got {squares.shape}.")
     check_finite(squares, "distance")
     if not np.array_equal(squares, squares.T) or squares.diagonal().any() or (squares < 0).any():
-        raise ValueError(
-            "distance must be a symmetric table of squared distances, 0 on the diagonal and "
-            "nowhere negative."
-        )
+        raise ValueError("distance must be symmetric, 0 on the diagonal and nowhere negative.")
     J = np.eye(K) - 1 / K
     values, U = np.linalg.eigh(-J @ squares @ J / 2)
     if values[0] < -_ROUNDING * values[-1]:
         raise ValueError(
             "distance is no table of squared distances of points: an eigenvalue of its centred "
-            f"form is {values[0]:.3g}, the largest {values[-1]:.3g}. Squares of distances are "
-            "meant: square them, or take distances that are squares already."
+            f"form is {values[0]:.3g}, the largest {values[-1]:.3g}; square the distances?"
         )
     return (U * np.sqrt(np.maximum(values, 0.0))) @ U.T
 

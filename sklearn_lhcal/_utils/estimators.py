@@ -1,7 +1,7 @@
 """What every meta-estimator needs of the classifier inside: its classes, its fit, its outputs."""
 
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import wraps
 from typing import TypeVar, cast
 
@@ -35,27 +35,27 @@ def is_search(estimator) -> bool:
     return all(hasattr(estimator, name) for name in ("scoring", "refit", "estimator"))
 
 
+def _layers(estimator) -> Iterator:
+    """An estimator, what a Pipeline or a search ends in, what that ends in, and so on."""
+    yield estimator
+    if isinstance(estimator, Pipeline):
+        yield from _layers(estimator.steps[-1][1])
+    elif is_search(estimator):
+        yield from _layers(estimator.estimator)
+
+
 def takes_label_histograms(estimator) -> bool:
     """Whether fit takes counts.
 
     Its class has `accepts_label_histograms`, or the class of what a Pipeline or a search ends in.
     """
-    while not getattr(type(estimator), "accepts_label_histograms", False):
-        if isinstance(estimator, Pipeline):
-            estimator = estimator.steps[-1][1]
-        elif is_search(estimator):
-            estimator = estimator.estimator
-        else:
-            return False
-    return True
+    return any(getattr(type(one), "accepts_label_histograms", False) for one in _layers(estimator))
 
 
 def takes_numbers_alone(estimator) -> bool:
     """Whether classes must be 0, 1, 2, …, as those of XGBoost; `own_classes` names them again."""
-    while is_search(estimator) or isinstance(estimator, Pipeline):
-        is_pipeline = isinstance(estimator, Pipeline)
-        estimator = estimator.steps[-1][1] if is_pipeline else estimator.estimator
-    return type(estimator).__module__.startswith("xgboost.")
+    *_, inner = _layers(estimator)
+    return type(inner).__module__.startswith("xgboost.")
 
 
 def class_order(estimator, X):
@@ -101,15 +101,6 @@ def own_columns(model, classes: NDArray) -> Indices:
     return positions(classes, own_classes(model, classes))
 
 
-def _before_last(pipeline: Pipeline, X):
-    """X as the last step of a fitted pipeline sees it; a shorter pipeline would be slow."""
-    for _, step in pipeline.steps[:-1]:
-        # samplers of imbalanced-learn act in fit alone
-        if step not in (None, "passthrough") and not hasattr(step, "fit_resample"):
-            X = step.transform(X)
-    return X
-
-
 def resolve(estimator, X, method: str):
     """The estimator that offers `method`, or the innermost one, and X as it sees it, or None.
 
@@ -119,8 +110,10 @@ def resolve(estimator, X, method: str):
     # a frozen estimator offers all that the one inside does, and is not that one
     while isinstance(estimator, FrozenEstimator) or not hasattr(estimator, method):
         if isinstance(estimator, Pipeline):
-            if X is not None:
-                X = _before_last(estimator, X)
+            for _, step in estimator.steps[:-1] if X is not None else ():
+                # samplers of imbalanced-learn act in fit alone
+                if step not in (None, "passthrough") and not hasattr(step, "fit_resample"):
+                    X = step.transform(X)
             estimator = estimator[-1]
         elif hasattr(estimator, "best_estimator_"):
             estimator = estimator.best_estimator_
@@ -144,8 +137,8 @@ def check_order_of_columns(estimator, X) -> None:
     given = list(getattr(X, "columns", ()))
     if fitted != given and set(fitted) == set(given):
         raise ValueError(
-            f"The columns of X are {given[:9]}, those of the fit were "
-            f"{fitted[:9]}; pass X[list(model.feature_names_in_)]."
+            f"The columns of X are {given[:9]}, in fit they were {fitted[:9]}; pass "
+            "X[list(model.feature_names_in_)]."
         )
 
 
@@ -186,8 +179,7 @@ def fit_on_labels(estimator, X, labels, sample_weight=None, **fit_params):
     elif labels.known:
         raise ValueError(
             f"{type(estimator).__name__} takes no weights and cannot be fitted on "
-            "KnownProbabilities. In a pipeline wrap its last step instead: make_pipeline(…, "
-            "LabelHistogramClassifier(classifier))."
+            "KnownProbabilities; end a pipeline by LabelHistogramClassifier(classifier)."
         )
     else:
         repeat = np.repeat(np.arange(len(rows)), labels.counts[rows, codes])

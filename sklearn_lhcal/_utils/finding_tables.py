@@ -16,8 +16,7 @@ def finding_table(findings: Side, table: ArrayLike, name: str) -> Floats:
     numbers = as_floats(table, name)
     if numbers.ndim != 2 or 0 in numbers.shape:
         raise ValueError(
-            f"{name} must have shape (n_samples, n_findings), with one of each at least, got "
-            f"{numbers.shape}."
+            f"{name} must have shape (n_samples, n_findings), not empty, got {numbers.shape}."
         )
     other = Side(name, column_names(table, name), numbers.shape[1], name)
     return numbers[:, matched(findings, other)[1]]

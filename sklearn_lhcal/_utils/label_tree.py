@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .arrays import Floats, Indices, Integers, Mask
+from .costs import expected_costs
 
 # More states than this are not worth their time.
 MOST_STATES = 20_000
@@ -79,16 +80,12 @@ def label_levels(K: int, horizon: int) -> list[Level]:
     levels = []
     states = [(0,) * K]
     for _ in range(horizon):
-        grown = [[_with_label(c, k) for k in range(K)] for c in states]
+        grown = [[(*c[:k], c[k] + 1, *c[k + 1 :]) for k in range(K)] for c in states]
         number: dict[tuple[int, ...], int] = {}
         after = [[number.setdefault(c, len(number)) for c in row] for row in grown]
         levels.append(Level(np.array(states), np.array(after)))
         states = list(number)
     return [*levels, Level(np.array(states), np.empty((0, K), dtype=np.intp))]
-
-
-def _with_label(c: tuple[int, ...], k: int) -> tuple[int, ...]:
-    return (*c[:k], c[k] + 1, *c[k + 1 :])
 
 
 def rows_at_a_time(levels: list[Level]) -> int:
@@ -106,10 +103,7 @@ def grow(levels: list[Level], distribution: Any, C: Floats) -> Tree:
         return distribution._posterior(more).mean()
 
     z = [np.stack([mean_after(c) for c in level.counts]) for level in levels]
-    sums = "sbk,kd->sbd"
-    if C.ndim == 3:
-        sums = "sbk,bkd->sbd"
-    stop = [np.einsum(sums, z_c, C).min(axis=2) for z_c in z]
+    stop = [expected_costs(z_c, C).min(axis=2) for z_c in z]
     return Tree(levels, z, stop)
 
 

@@ -86,8 +86,7 @@ def sorted_names(names: ArrayLike, side: str = "classes") -> NDArray:
         return names[np.argsort(names if numbers is None else numbers, kind="stable")]
     except TypeError:
         raise ValueError(
-            f"{side}: the class names {names.tolist()[:20]} cannot be sorted together; make them "
-            "all strings."
+            f"{side}: {names.tolist()[:20]} cannot be sorted together; make them all strings."
         ) from None
 
 
@@ -256,9 +255,8 @@ def _other_number(own: Side, other: Side) -> ValueError:
     if own.single:
         return ValueError(
             f"{own.who} has the {own.K} distinct labels {own.names.tolist()[:20]} but {other.who} "
-            f"{other.K} columns, so labels cannot be matched with columns; name the columns, "
-            f"pd.DataFrame({other.array}, {other.axis}=[...]), pass counts, or give Annotations "
-            "classes=[...]."
+            f"{other.K} columns; name the columns, pd.DataFrame({other.array}, "
+            f"{other.axis}=[...]), pass counts, or give Annotations classes=[...]."
         )
     listed = "" if other.names is None else f": {other.names.tolist()[:20]}"
     return ValueError(

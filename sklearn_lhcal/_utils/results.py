@@ -159,6 +159,8 @@ class ConfidenceInterval(_Ends):
     standard_error : float
         Of the estimate; of its signed square for the calibration and dispersion errors, which are
         signed roots (in `paired_difference`, of the difference of both squares).
+    confidence_level : float or None
+        None where there is no interval.
     df : float or None
         Degrees of freedom of Student's t; None where the interval is none of Student's.
     components : VarianceComponents or None
@@ -167,31 +169,42 @@ class ConfidenceInterval(_Ends):
         How many raters it generalises from; None where raters are fixed or unknown.
     effective_rows : float or None
         Of `prediction_powered`: how many samples with labels of people alone are worth as much.
+    rests_on : str
+        How many samples the estimate is of and which, where some have too few labels; else empty.
+        Where these are harder or easier than the others, so is the estimate.
+    notes : list of str
+        What to read beside the numbers, and is printed with them: `rests_on`, and a variance
+        between raters that is estimated as 0.
 
     Examples
     --------
     >>> estimate, low, high, error = ConfidenceInterval(0.5, 0.4, 0.6, 0.05)
     """
 
-    df: float | None
-    components: VarianceComponents | None
-    n_raters: int | None
+    confidence_level: float | None = None
+    df: float | None = None
+    components: VarianceComponents | None = None
+    n_raters: int | None = None
     effective_rows: float | None = None
+    rests_on: str = ""
 
     def __new__(
-        cls,
-        estimate: float,
-        low: float,
-        high: float,
-        standard_error: float,
-        *,
-        df: float | None = None,
-        components: VarianceComponents | None = None,
-        n_raters: int | None = None,
+        cls, estimate: float, low: float, high: float, standard_error: float, **made: Any
     ) -> Self:
-        """The four numbers, and what they come from."""
+        """The four numbers; what they come from, by the names of the attributes."""
         interval = super().__new__(cls, estimate, low, high, standard_error)
-        interval.df = df
-        interval.components = components
-        interval.n_raters = n_raters
+        vars(interval).update(made)
         return interval
+
+    @property
+    def notes(self) -> list[str]:
+        """What to read beside the numbers."""
+        notes = [self.rests_on] if self.rests_on else []
+        V = self.components
+        if self.n_raters and V is not None and V.raters <= V.cells:
+            notes.append("no difference between raters shown; others may differ all the same")
+        return notes
+
+    def __repr__(self) -> str:
+        numbers = super().__repr__()
+        return f"{numbers[:-1]}, notes={self.notes})" if self.notes else numbers

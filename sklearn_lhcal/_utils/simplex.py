@@ -53,16 +53,19 @@ def check_proba(proba: ArrayLike, *, name: str = "proba") -> Floats:
     z = as_floats(z, name)
     if z.ndim == 1:
         check_finite(z, name)
-        _check_at_most_1(z, name)
+        if z.max(initial=0.0) > 1:
+            row = int(np.flatnonzero(z > 1)[0])
+            raise ValueError(
+                f"{name} has probabilities above 1 (first in sample {row}: {z[row]:.6g}). If it "
+                "holds log-odds, convert them with scipy.special.expit."
+            )
         z = np.column_stack([1 - z, z])
     if z.ndim != 2:
         raise ValueError(f"{name} must have shape (n_samples, n_classes), got {z.shape}.")
-    if z.shape[0] == 0:
-        raise ValueError(f"{name} has no samples.")
-    if z.shape[1] == 0:
-        raise ValueError(f"{name} has no columns.")
+    if not z.size:
+        raise ValueError(f"{name} has no samples, or no columns.")
     check_finite(z, name)
-    if z.size and z.min() < 0:
+    if z.min() < 0:
         row = int(np.flatnonzero((z < 0).any(axis=1))[0])
         raise ValueError(
             f"{name} has negative values (first in sample {row}). If it holds logits, convert them "
@@ -85,15 +88,6 @@ def check_proba(proba: ArrayLike, *, name: str = "proba") -> Floats:
             'if they are logits, convert them, or tell a calibrator so with estimator="logits".'
         )
     return z
-
-
-def _check_at_most_1(p: Floats, name: str) -> None:
-    if p.max(initial=0.0) > 1:
-        row = int(np.flatnonzero(p > 1)[0])
-        raise ValueError(
-            f"{name} has probabilities above 1 (first in sample {row}: {p[row]:.6g}). If it holds "
-            "log-odds, convert them with scipy.special.expit."
-        )
 
 
 def row_sum(a: NDArray) -> NDArray:

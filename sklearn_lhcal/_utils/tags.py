@@ -36,8 +36,16 @@ class Tags:
     limits : tuple of two floats, callable or None
         Between which the terms of a mean lie, or ``limits(rows)`` that looks at no label; None: not
         known beforehand.
+    elsewhere : callable or None
+        ``elsewhere(rows, **options)`` gives ``values(rows, at)``, terms that further samples may
+        have where those of a mean say too little; None: the terms themselves.
+    bounds : tuple of two floats or None
+        Between which the truth lies, though an unbiased estimate need not; None: unknown. A
+        pair of `limits` is narrower. A mean with bounds has an interval for few terms.
     ordered : bool
         Whether the classes must have an order.
+    ruled_by_raters : bool
+        Whether one of few raters may rule it where a class is rare.
     biased : bool
         Whether the mean of the estimate is above what it estimates.
     signed_root : bool
@@ -57,7 +65,10 @@ class Tags:
     of_labels: bool = False
     of_decisions: bool = False
     limits: tuple[float, float] | Callable | None = None
+    elsewhere: Callable | None = None
+    bounds: tuple[float, float] | None = None
     ordered: bool = False
+    ruled_by_raters: bool = False
     biased: bool = False
     signed_root: bool = False
     read: Callable | None = None
@@ -88,6 +99,25 @@ class MeanOfTerms(Tags):
         """The ratio of the sums over these samples."""
         numerator, denominator = self.terms(rows, **options)
         return float(numerator.sum() / denominator.sum())
+
+
+@dataclass(frozen=True, kw_only=True)
+class OfSums(Tags):
+    """A function of sums over samples.
+
+    ``terms(rows, **options)`` are what is summed, (n, m), an array or sparse.
+    ``of_sums(sums, labels, **options)`` is the value of sums (..., m), NaN where it is undefined.
+    ``of_unit(mu, n, rows, **options)`` are the terms of further samples, of weight 1, with n labels
+    in shares mu (e, K).
+    """
+
+    terms: Callable
+    of_sums: Callable
+    of_unit: Callable
+
+    def value(self, rows: Any, **options: Any) -> float:
+        """The function of the sums over these samples."""
+        return float(self.of_sums(self.terms(rows, **options).sum(axis=0), rows.labels, **options))
 
 
 @dataclass(frozen=True, kw_only=True)

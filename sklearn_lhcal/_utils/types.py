@@ -62,12 +62,6 @@ class Estimator(Protocol):
     def predict(self, X: Samples) -> Any:
         """The most probable classes."""
 
-    def get_params(self, deep: bool = True) -> dict:
-        """Its parameters."""
-
-    def set_params(self, **params: Any) -> Any:
-        """Set some of them."""
-
 
 @runtime_checkable
 class Splitter(Protocol):

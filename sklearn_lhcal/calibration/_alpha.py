@@ -1,7 +1,7 @@
 """α-calibration: how sure a model is of its class probabilities (P1 §5.3, App. D.2)."""
 
 import warnings
-from dataclasses import replace
+from dataclasses import KW_ONLY, replace
 from functools import partial
 from typing import Literal
 
@@ -9,17 +9,15 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.frozen import FrozenEstimator
 
+from .._rows import parameters
 from .._utils.arrays import Floats, Mask, in_blocks
 from .._utils.checks import as_features
 from .._utils.simplex import entropy, gini
-from .._utils.types import Seed, Verbose
 from ..distributions import Dirichlet, Mixture
 from ._alpha_fit import (
     MAX_LOG_TOTAL,
     Concentration,
     Objective,
-    are_worth_judging,
-    can_be_judged,
     check_means,
     dirichlet_multinomial,
     do_features_pay,
@@ -27,7 +25,7 @@ from ._alpha_fit import (
     pairwise,
     standardised,
 )
-from ._base import Calibrated, Cv, _BaseCalibrator
+from ._base import _BaseCalibrator
 from ._rows import CalibrationRows
 from ._scaling.scalings import StackedCalibration
 
@@ -41,6 +39,7 @@ _RANGE = (-MAX_LOG_TOTAL, MAX_LOG_TOTAL)
 GRID = np.arange(-4.0, 12.1, 0.2)
 
 
+@parameters
 class AlphaCalibration(_BaseCalibrator):
     """Adds to each prediction a Dirichlet distribution around it: how far it can be trusted.
 
@@ -129,26 +128,16 @@ class AlphaCalibration(_BaseCalibrator):
     # so, and a fit then keeps how likely each c of `GRID` is.
     _is_one_of_several = False
 
-    def __init__(
-        self,
-        estimator: Calibrated = None,
-        *,
-        features: object = None,
-        likelihood: Literal["pairwise", "dirichlet_multinomial", "paper"] = "pairwise",
-        penalty: float | None = None,
-        fallback: bool | None = None,
-        cv: Cv = None,
-        random_state: Seed = None,
-        verbose: Verbose = 0,
-    ) -> None:
-        super().__init__(estimator, cv=cv, random_state=random_state, verbose=verbose)
-        self.features = features
-        self.likelihood = likelihood
-        self.penalty = penalty
-        self.fallback = fallback
+    _: KW_ONLY
+    features: object = None
+    likelihood: Literal["pairwise", "dirichlet_multinomial", "paper"] = "pairwise"
+    penalty: float | None = None
+    fallback: bool | None = None
 
     def _inside(self):
-        return StackedCalibration() if self.estimator is None else self.estimator
+        if self.estimator is None:
+            return StackedCalibration()
+        return self.estimator
 
     def _check(self, one_model):
         super()._check(one_model)
@@ -156,8 +145,7 @@ class AlphaCalibration(_BaseCalibrator):
         if is_named and self.features != "logits" and not one_model:
             raise ValueError(
                 f"features={self.features!r} names a layer of one network, but each fold trains "
-                "its own network, and their hidden units do not correspond; use "
-                'FrozenEstimator(net), or cv="holdout".'
+                'its own; use FrozenEstimator(net), or cv="holdout".'
             )
         known = self.features is None or is_named or callable(self.features)
         if not known and not hasattr(self.features, "transform"):
@@ -182,7 +170,7 @@ class AlphaCalibration(_BaseCalibrator):
             if self._is_one_of_several:
                 return learnt | {"losses_": np.zeros(len(GRID))}
             warnings.warn(
-                "No calibration sample has two labels, so α0 cannot be fitted and is set to 1. "
+                "No calibration sample has two labels, so α0 is set to 1. "
                 "Calibrate on samples with two raters or more.",
                 stacklevel=4,
             )
@@ -224,18 +212,19 @@ class AlphaCalibration(_BaseCalibrator):
 
     def _chosen(self, rows, h) -> Concentration:
         """With features (n, …, f) where they pay on samples that are left out, else constant."""
-        is_sure = self.likelihood == "paper" if self.fallback is None else not self.fallback
-        if is_sure:
+        fallback = self.fallback
+        if fallback is None:
+            fallback = self.likelihood != "paper"
+        if not fallback:
             return self._featured(rows, h, self.penalty)
         unpenalised = self._objective(0.0)
-        pay = not are_worth_judging(len(rows), h.shape[-1] + 1)
-        if not pay and can_be_judged(len(rows)):
-            # A part of the samples may be separable: without a penalty it has no optimum.
-            penalty = self.penalty or None
-            both = self._featured, self._constant
-            fits = [partial(fit, penalty=penalty) for fit in both]
-            pay = do_features_pay(rows, h, unpenalised, fits)
-        return (self._featured if pay else self._constant)(rows, h, self.penalty)
+        # A part of the samples may be separable: without a penalty it has no optimum.
+        penalty = self.penalty or None
+        fits = [partial(fit, penalty=penalty) for fit in (self._featured, self._constant)]
+        pay = do_features_pay(rows, h, unpenalised, fits)
+        if pay:
+            return self._featured(rows, h, self.penalty)
+        return self._constant(rows, h, self.penalty)
 
     def _featured(self, rows, h, penalty) -> Concentration:
         """The optimum of w and c."""
@@ -257,7 +246,9 @@ class AlphaCalibration(_BaseCalibrator):
 
     def _map(self, rows):
         if not self.uses_members_:
-            z = np.exp(rows.log_proba) if rows.proba is None else rows.proba
+            z = rows.proba
+            if z is None:
+                z = np.exp(rows.log_proba)
             # As it is; where it is 0, a label of that class stays possible.
             z = np.maximum(z, 1e-300)
             dist = Dirichlet.of_checked(z, self._log_total(rows))
@@ -302,17 +293,16 @@ def _features(rows: CalibrationRows, feature_map) -> Floats:
     if feature_map is None:
         z = np.exp(u)
         return np.stack([np.log(np.maximum(gini(z), 1e-6)), entropy(z)], axis=-1)
-    if isinstance(feature_map, str) and feature_map == "logits":
+    if feature_map == "logits":
         return u
     if isinstance(feature_map, str):
         from ..neural_network import LayerFeatures
 
         layer = LayerFeatures(FrozenEstimator(rows.model), feature_map)
         h = layer.fit(rows.X).transform(rows.X)
-    elif hasattr(feature_map, "transform"):
-        h = as_features(feature_map.transform(rows.X), rows.X, "AlphaCalibration")
     else:
-        h = as_features(feature_map(rows.X), rows.X, "AlphaCalibration")
+        features = getattr(feature_map, "transform", feature_map)
+        h = as_features(features(rows.X), rows.X, "AlphaCalibration")
     if not rows.is_ensemble:
         return h
     return np.broadcast_to(h[:, None], (*u.shape[:2], h.shape[1]))

@@ -8,7 +8,7 @@ first and second derivative by η. The losses are those of `DirichletMultinomial
 
 import warnings
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.special import expit, log_expit
@@ -172,8 +172,9 @@ def _member_losses(rows: CalibrationRows, objective: Objective) -> Callable:
 
     from ..neural_network import DirichletMultinomialLoss, PairwiseLoss
 
-    made = PairwiseLoss if objective.likelihood is pairwise else DirichletMultinomialLoss
-    loss = made(objective.penalty)
+    loss: Any = DirichletMultinomialLoss(objective.penalty)
+    if objective.likelihood is pairwise:
+        loss = PairwiseLoss(objective.penalty)
     arrays = rows.log_proba, objective.labels(rows), rows.log_weights
     log_z, counts, log_w = (torch.as_tensor(np.ascontiguousarray(a)) for a in arrays)
     return lambda log_total: loss.row_loss(log_z, torch.as_tensor(log_total), counts, log_w)
@@ -221,9 +222,17 @@ def do_features_pay(
 ) -> bool:
     """Whether the first fit, with features, predicts rows that are left out better than the other.
 
-    In five folds; samples have no order.
+    In five folds of two samples at least, alike in predictions, whatever the order of the samples.
     """
-    fold = np.random.RandomState(0).permutation(len(rows)) % _FOLDS
+    if len(rows) > max(_SAMPLE, _A_PARAMETER * (h.shape[-1] + 1)):
+        return True
+    if len(rows) < 2 * _FOLDS:
+        return False
+    flat = [x.reshape(len(rows), -1) for x in (h, rows.weight, rows.counts, rows.log_proba)]
+    # first by what the order of the classes does not change
+    order = np.lexsort(np.concatenate([*flat, np.sort(flat[-1])], axis=1).T)
+    fold = np.empty(len(rows), dtype=int)
+    fold[order] = np.arange(len(rows)) % _FOLDS
     gain = 0.0
     for left_out in range(_FOLDS):
         train = rows.take(fold != left_out)
@@ -234,16 +243,6 @@ def do_features_pay(
         featured, constant = (objective.total(test, line.log_total(h_test)) for line in lines)
         gain += constant - featured
     return gain > 0
-
-
-def are_worth_judging(n_rows: int, n_parameters: int) -> bool:
-    """Whether features could cost a hundredth of a nat."""
-    return n_rows <= max(_SAMPLE, _A_PARAMETER * n_parameters)
-
-
-def can_be_judged(n_rows: int) -> bool:
-    """Whether each fold has two samples."""
-    return n_rows >= 2 * _FOLDS
 
 
 def check_means(rows: CalibrationRows) -> bool:
@@ -277,12 +276,11 @@ def check_means(rows: CalibrationRows) -> bool:
     if result <= _SHARE * float(w @ observed):
         return False
     warnings.warn(
-        f"Raters of the calibration samples disagree more often than the class probabilities "
-        f"allow: two of a sample disagree with probability {w @ observed:.3f} where these leave "
-        f"{w @ most:.3f} at most. Among samples predicted alike it is too much by {result:.3f}. "
-        "The probabilities are not calibrated, and no α0 mends that: calibrate them first, as in "
-        "AlphaCalibration(TemperatureScaling(…)). If they are calibrated, the raters are not "
-        "exchangeable: the same two opposed readers label every sample, for example.",
+        "Raters of the calibration samples disagree more often than the class probabilities "
+        f"allow: two of a sample with probability {w @ observed:.3f} where these leave "
+        f"{w @ most:.3f} at most; among samples predicted alike it is too much by {result:.3f}. "
+        "Calibrate them first, as in AlphaCalibration(TemperatureScaling(…)). If they are, the "
+        "raters are not exchangeable: two opposed readers label every sample, for example.",
         stacklevel=5,
     )
     return True

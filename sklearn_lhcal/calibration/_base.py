@@ -4,7 +4,7 @@ import warnings
 from abc import abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import KW_ONLY, replace
 from functools import cache
 from threading import Lock
 from typing import Any, Literal, NamedTuple, Self
@@ -18,7 +18,7 @@ from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, proces
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 from threadpoolctl import ThreadpoolController
 
-from .._rows import DistributionClassifierMixin, Labels, predicted_dist, read_labels
+from .._rows import DistributionClassifierMixin, Labels, parameters, predicted_dist, read_labels
 from .._utils.arrays import Floats
 from .._utils.checks import (
     check_params,
@@ -114,8 +114,7 @@ class _Wrapper(DistributionClassifierMixin, ClassifierMixin, MetaEstimatorMixin,
         if saved_by != __version__:
             warnings.warn(
                 f"{type(self).__name__} was saved by sklearn_lhcal {saved_by} and is loaded by "
-                f"{__version__}: its predictions may differ, or fail. Fit it again, or load it "
-                "with the version that saved it.",
+                f"{__version__}: its predictions may differ, or fail. Fit it again.",
                 stacklevel=2,
             )
         super().__setstate__({k: v for k, v in state.items() if k != "_saved_by"})
@@ -148,9 +147,12 @@ class _Wrapper(DistributionClassifierMixin, ClassifierMixin, MetaEstimatorMixin,
         if not get_config()["enable_metadata_routing"]:
             return params, {}
         routed = process_routing(self, "fit", **params)
+        to_split = {}
         # "in" never ends where scikit-learn has nothing to route
         splitter = routed.get("splitter")
-        return dict(routed.estimator.fit), {} if splitter is None else dict(splitter.split)
+        if splitter is not None:
+            to_split = dict(splitter.split)
+        return dict(routed.estimator.fit), to_split
 
     def get_metadata_routing(self) -> MetadataRouter:
         """What `fit` passes on: to the classifier's fit."""
@@ -164,6 +166,7 @@ class _Wrapper(DistributionClassifierMixin, ClassifierMixin, MetaEstimatorMixin,
         return tags
 
 
+@parameters
 class _BaseCalibrator(_Wrapper):
     """A classifier that wraps a classifier and transforms its probabilities, sample by sample.
 
@@ -172,18 +175,11 @@ class _BaseCalibrator(_Wrapper):
     transforms are then fitted in order, on the same samples.
     """
 
-    def __init__(
-        self,
-        estimator: Calibrated = None,
-        *,
-        cv: Cv = None,
-        random_state: Seed = None,
-        verbose: Verbose = 0,
-    ) -> None:
-        self.estimator = estimator
-        self.cv = cv
-        self.random_state = random_state
-        self.verbose = verbose
+    estimator: Calibrated = None
+    _: KW_ONLY
+    cv: Cv = None
+    random_state: Seed = None
+    verbose: Verbose = 0
 
     def _inside(self):
         """What is calibrated: a classifier, another calibrator or what stands for one."""
@@ -249,8 +245,8 @@ class _BaseCalibrator(_Wrapper):
         else:
             if getattr(self._wrapped(), "initialized_", False):
                 warnings.warn(
-                    "The network is trained already, and will be trained again, once a fold: a "
-                    "trained one stays as it is in FrozenEstimator(network).",
+                    "The network is trained already, and will be trained again, once a fold; "
+                    "FrozenEstimator(network) stays as it is.",
                     stacklevel=2,
                 )
             base, index, rows = self._out_of_fold(base, X, labels, weight, fit_params)
@@ -278,7 +274,9 @@ class _BaseCalibrator(_Wrapper):
         splits = _splits(cv, training, self.random_state, to_split)
         predicted = []
         for i, (train, test) in enumerate(Progress(splits, desc="folds", disable=not self.verbose)):
-            where = "the 80% it was fitted on" if isinstance(cv, str) else f"training fold {i}"
+            where = f"training fold {i}"
+            if isinstance(cv, str):
+                where = "the 80% it was fitted on"
             model = training.fit(clone(base), train, where)
             X_test = take_rows(X, test)
             predicted.append(CalibrationRows.predicted(model, X_test, labels.classes))
@@ -289,11 +287,7 @@ class _BaseCalibrator(_Wrapper):
 
     def predict_dist(self, X: Samples) -> Distribution:
         """Predictive distribution over class probabilities, a batch of n_samples samples."""
-        # the tags of a chain, which are asked for there, take longer than to predict
-        if not hasattr(self, "estimator_"):
-            check_is_fitted(self, "estimator_")
-        X = check_samples(X)
-        rows = CalibrationRows.predicted(self.estimator_, X, self.classes_)
+        rows = self._predicted(X)
         with np.errstate(under="ignore"):
             return self._map(rows).with_classes(self.classes_)
 
@@ -302,11 +296,16 @@ class _BaseCalibrator(_Wrapper):
 
         Of a scaling it is exact where the probability is too small for floating-point numbers.
         """
-        check_is_fitted(self, "estimator_")
-        X = check_samples(X)
-        rows = CalibrationRows.predicted(self.estimator_, X, self.classes_)
+        rows = self._predicted(X)
         with np.errstate(under="ignore"):
             return self._log_z(rows)
+
+    def _predicted(self, X) -> CalibrationRows:
+        """What the fitted classifier says of X."""
+        # the tags of a chain, which are asked for there, take longer than to predict
+        if not hasattr(self, "estimator_"):
+            check_is_fitted(self, "estimator_")
+        return CalibrationRows.predicted(self.estimator_, check_samples(X), self.classes_)
 
     def _log_z(self, rows: CalibrationRows) -> Floats:
         return log(self._map(rows).mean())
@@ -343,7 +342,9 @@ def _splits(cv, training: TrainingRows, random_state, to_split: dict) -> list:
     if is_holdout:
         cv = StratifiedVotesKFold(5, shuffle=True, random_state=random_state)
     votes = training.labels.majority
-    X = np.zeros((len(votes), 1)) if isinstance(training.X, dict) else training.X
+    X = training.X
+    if isinstance(X, dict):
+        X = np.zeros((len(votes), 1))
     splits = list(check_cv(cv).split(X, votes, **to_split))
     return splits[:1] if is_holdout else splits
 
@@ -411,8 +412,8 @@ def classifier_of(estimator: Calibrated, cloned: bool = True):
         raise ValueError(
             "estimator must be a classifier with predict_proba or decision_function, got "
             f"{type(estimator).__name__}; if it has them only once fitted, pass it as "
-            "FrozenEstimator(fitted), or with its final estimator set. Outputs of anything else, a "
-            'booster say, are passed as X, with estimator="proba" or "logits".'
+            "FrozenEstimator(fitted), or with its final estimator set. Other outputs, of a booster "
+            'say, are passed as X, with estimator="proba" or "logits".'
         )
     return clone(estimator) if cloned else estimator
 

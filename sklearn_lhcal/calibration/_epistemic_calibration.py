@@ -6,6 +6,7 @@ What more data gains is learnt by carving the training data.
 import warnings
 from collections.abc import Callable
 from copy import copy
+from dataclasses import KW_ONLY
 from typing import Any, Literal, Protocol, Self, runtime_checkable
 
 import numpy as np
@@ -18,7 +19,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from .._rows import predicted_classes, read_labels, shares_of, weight_of
+from .._rows import parameters, predicted_classes, read_labels, shares_of, weight_of
 from .._utils.arrays import Floats, Indices
 from .._utils.bins import Bins
 from .._utils.checks import check_sample_weight, check_samples, take_rows
@@ -56,6 +57,7 @@ class AugmentedSplitter(Protocol):
         """Indices (train, augmented, test)."""
 
 
+@parameters
 class EpistemicCalibration(_Wrapper):
     """A classifier whose epistemic uncertainty is calibrated: `predict_epistemic` is the accuracy
     that more data gains.
@@ -143,23 +145,15 @@ class EpistemicCalibration(_Wrapper):
     (2,)
     """
 
-    def __init__(
-        self,
-        estimator: Estimator,
-        *,
-        uncertainty: Literal["mutual_information", "entropy"]
-        | Callable[[Estimator, Samples], ArrayLike] = "mutual_information",
-        splitter: AugmentedSplitter | None = None,
-        n_bins: int = 20,
-        method: Literal["rising", "paper"] = "rising",
-        n_carvings: int | None = None,
-    ) -> None:
-        self.estimator = estimator
-        self.uncertainty = uncertainty
-        self.splitter = splitter
-        self.n_bins = n_bins
-        self.method = method
-        self.n_carvings = n_carvings
+    estimator: Estimator
+    _: KW_ONLY
+    uncertainty: (
+        Literal["mutual_information", "entropy"] | Callable[[Estimator, Samples], ArrayLike]
+    ) = "mutual_information"
+    splitter: AugmentedSplitter | None = None
+    n_bins: int = 20
+    method: Literal["rising", "paper"] = "rising"
+    n_carvings: int | None = None
 
     @atomic
     def fit(
@@ -205,8 +199,8 @@ class EpistemicCalibration(_Wrapper):
             inner = inner.steps[-1][1]
         if isinstance(inner, (FrozenEstimator, PrecomputedClassifier)):
             raise ValueError(
-                f"{type(inner).__name__} cannot be fitted anew, but EpistemicCalibration has to "
-                "fit without some of the data; pass the classifier itself."
+                f"{type(inner).__name__} cannot be fitted anew, as EpistemicCalibration has to; "
+                "pass the classifier itself."
             )
         if not hasattr(inner, "fit") or not hasattr(inner, "predict"):
             raise ValueError(
@@ -224,26 +218,25 @@ class EpistemicCalibration(_Wrapper):
             parts = _carvings(splitter, training.X, n, weight)
         none = np.empty(0, dtype=np.intp)
         test = np.concatenate([none, *(rows for *_, rows in parts)])
+        isotonic = slope = None
         if len(test) < self.n_bins:
             warnings.warn(
                 f"{len(test)} carved samples are too few for {self.n_bins} bins: predict_epistemic "
-                "returns the estimate as it is. Give more data, a splitter with a larger radius "
-                "or test_fraction, or fewer bins.",
+                "returns the estimate as it is. Give more data, a larger radius, or fewer bins.",
                 stacklevel=4,
             )
             e = g = np.empty(0)
-            nothing = {"isotonic_": None, "slope_": None}
-            return nothing | {"carved_uncertainty_": e, "carved_gain_": g}
-        e, g = np.concatenate([self._observed(training, *part) for part in parts], axis=1)
-        w = np.ones(len(test)) if weight is None else weight[test]
-        n_bins, slope = self.n_bins, None
-        if self.method == "rising":
-            n_bins = max(min(n_bins, len(e) // _LEAST_ROWS), 1)
-            slope = float(max(w @ g, w.mean() / 2) / max(w @ e, 1e-300))
-        isotonic = isotonic_map(e, g, n_bins, w)
-        _warn_if_flat(e, isotonic)
-        learnt: dict = {"isotonic_": isotonic, "slope_": slope}
-        return learnt | {"carved_uncertainty_": e, "carved_gain_": g}
+        else:
+            e, g = np.concatenate([self._observed(training, *part) for part in parts], axis=1)
+            w = np.ones(len(test)) if weight is None else weight[test]
+            n_bins = self.n_bins
+            if self.method == "rising":
+                n_bins = max(min(n_bins, len(e) // _LEAST_ROWS), 1)
+                slope = float(max(w @ g, w.mean() / 2) / max(w @ e, 1e-300))
+            isotonic = isotonic_map(e, g, n_bins, w)
+            _warn_if_flat(e, isotonic)
+        found = {"carved_uncertainty_": e, "carved_gain_": g}
+        return found | {"isotonic_": isotonic, "slope_": slope}
 
     def _observed(self, training: TrainingRows, train, augmented, test) -> tuple[Floats, Floats]:
         """Estimates and gains of test samples.
@@ -297,15 +290,13 @@ class EpistemicCalibration(_Wrapper):
     @available_if(_offers("predict_proba"))
     def predict_proba(self, X: Samples) -> Floats:
         """The classifier's class probabilities, shape (n_samples, n_classes)."""
-        check_is_fitted(self, "estimator_")
-        return self._in_order(self.estimator_.predict_proba(check_samples(X)))
+        return self._outputs("predict_proba", X)
 
     @available_if(_offers("predict_log_proba"))
     def predict_log_proba(self, X: Samples) -> Floats:
         """Logarithm of `predict_proba`, shape (n_samples, n_classes)."""
-        check_is_fitted(self, "estimator_")
         with np.errstate(divide="ignore"):
-            return self._in_order(self.estimator_.predict_log_proba(check_samples(X)))
+            return self._outputs("predict_log_proba", X)
 
     @available_if(_offers("decision_function"))
     def decision_function(self, X: Samples) -> Floats:
@@ -313,9 +304,7 @@ class EpistemicCalibration(_Wrapper):
 
         Shape (n_samples,) for two classes, (n_samples, n_classes) for more.
         """
-        check_is_fitted(self, "estimator_")
-        u = self.estimator_.decision_function(check_samples(X))
-        return u if u.ndim == 1 else self._in_order(u)
+        return self._outputs("decision_function", X)
 
     @available_if(_offers("sample_proba"))
     def sample_proba(
@@ -336,8 +325,12 @@ class EpistemicCalibration(_Wrapper):
         weight = weight_of(labels, X, y, sample_weight)
         return float(np.average(shares_of(labels, self.predict(X)), weights=weight))
 
-    def _in_order(self, outputs):
-        """Outputs of the classifier with their columns in the order of `classes_`."""
+    def _outputs(self, method: str, X):
+        """What a method of the classifier returns, with columns in the order of the classes."""
+        check_is_fitted(self, "estimator_")
+        outputs = getattr(self.estimator_, method)(check_samples(X))
+        if outputs.ndim == 1:
+            return outputs
         return outputs[:, own_columns(self.estimator_, self.classes_)]
 
     def __sklearn_tags__(self):
@@ -366,16 +359,14 @@ def _warn_if_flat(e: Floats, isotonic: IsotonicRegression) -> None:
     low, high = isotonic.predict([e.min(), e.max()])
     if e.min() == e.max():
         warnings.warn(
-            f"The estimate is {e[0]:.3g} for all carved samples, and so is predict_epistemic "
-            "everywhere; give a classifier with a predictive distribution, such as an ensemble, or "
-            'uncertainty="entropy".',
+            f"The estimate is {e[0]:.3g} for all carved samples, and so is predict_epistemic; "
+            'give a classifier with a predictive distribution, or uncertainty="entropy".',
             stacklevel=5,
         )
     elif high - low < 1e-9:
         warnings.warn(
-            f"The fitted gain is flat at {low:.3g}: on {len(e)} carved "
-            "samples more data gained no more where the estimate is larger, so that the size of "
-            "predict_epistemic says nothing. Give more data.",
+            f"The fitted gain is flat at {low:.3g}: on {len(e)} carved samples more data gained no "
+            "more where the estimate is larger. Give more data.",
             stacklevel=5,
         )
 

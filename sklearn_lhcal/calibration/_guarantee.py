@@ -4,14 +4,17 @@ Letters: s_ik the score of class k in sample i; μ̂_i the labels of sample i as
 number of units, samples or groups of samples; w_i the share of sample i in its unit.
 """
 
+import warnings
 from abc import abstractmethod
+from dataclasses import KW_ONLY
 from typing import Any, ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.model_selection import GroupShuffleSplit
 from sklearn.utils.validation import check_is_fitted
 
-from .._rows import Labels, predicted_dist
+from .._rows import Labels, parameters, predicted_dist
 from .._utils.arrays import Floats, Indices, Mask, in_blocks, row_units
 from .._utils.checks import check_sample_weight, check_samples, read_groups, take_rows
 from .._utils.estimators import atomic, resolve
@@ -33,6 +36,8 @@ class HeldOut(NamedTuple):
         What it predicts.
     mu : ndarray of shape (n, K)
         Labels as frequencies.
+    n : ndarray of shape (n,)
+        Their number; inf where probabilities are known.
     units : ndarray of shape (n,)
         Number of the unit of each sample: its group, else the sample itself.
     X : anything with n rows
@@ -41,26 +46,22 @@ class HeldOut(NamedTuple):
 
     z: Floats
     mu: Floats
+    n: NDArray
     units: Indices
     X: Samples
 
 
+@parameters
 class _Guarantee(_Wrapper):
     """A classifier with a guarantee, which is learnt on held-out rows; subclasses fill `_learn`."""
 
     # with metadata routing, groups reach it inside a search by themselves
     __metadata_request__fit: ClassVar = {"groups": True}
 
-    def __init__(
-        self,
-        estimator: Calibrated = None,
-        *,
-        calibration_size: float = 0.25,
-        random_state: Seed = None,
-    ) -> None:
-        self.estimator = estimator
-        self.calibration_size = calibration_size
-        self.random_state = random_state
+    estimator: Calibrated = None
+    _: KW_ONLY
+    calibration_size: float = 0.25
+    random_state: Seed = None
 
     @abstractmethod
     def _check(self, labels: Labels) -> Any:
@@ -106,7 +107,9 @@ class _Guarantee(_Wrapper):
         checked = self._check(labels)
         held_out = np.arange(n)
         if not fitted:
-            train, held_out = self._split(n, codes)
+            size, seed = self.calibration_size, self.random_state
+            splitter = GroupShuffleSplit(1, test_size=size, random_state=seed)
+            train, held_out = next(splitter.split(np.zeros(n), groups=row_units(codes, n)))
             params, _ = self._routed(fit_params)
             weight = check_sample_weight(params.pop("sample_weight", None), n)
             training = TrainingRows(X, labels, weight, params)
@@ -116,17 +119,11 @@ class _Guarantee(_Wrapper):
         _check_proba(base)
         z = predicted_dist(base, X_held_out, labels.classes).mean()
         units = row_units(take_rows(codes, held_out), len(held_out))
-        rows = HeldOut(z, labels.take(held_out).mu, units, X_held_out)
+        own = labels.take(held_out)
+        rows = HeldOut(z, own.mu, own.n, units, X_held_out)
         learnt = self._learn(rows, checked)
         self._keep(base, labels.classes, learnt | {"n_calibration_": int(units.max()) + 1})
         return self
-
-    def _split(self, n: int, codes) -> tuple[Indices, Indices]:
-        """Samples to fit the classifier on, and to calibrate on: drawn at random, groups whole."""
-        splitter = GroupShuffleSplit(
-            1, test_size=self.calibration_size, random_state=self.random_state
-        )
-        return next(splitter.split(np.zeros(n), groups=row_units(codes, n)))
 
 
 def _check_proba(model) -> None:
@@ -177,6 +174,7 @@ def vote_threshold(s: Floats, mu: Floats, units: Indices, confidence_level: floa
     return float(np.append(s.ravel()[order], np.inf)[first])
 
 
+@parameters
 class ConformalClassifier(_Guarantee):
     """Around a classifier: sets of classes that cover the labels of new samples.
 
@@ -232,6 +230,12 @@ class ConformalClassifier(_Guarantee):
     n_features_in_, feature_names_in_
         Where the classifier has them.
 
+    Warns
+    -----
+    UserWarning
+        Where the threshold is that of the least probable classes, so that sets hold all classes:
+        one-hot outputs that are wrong too often, or too few different probabilities.
+
     Raises
     ------
     ValueError
@@ -258,18 +262,9 @@ class ConformalClassifier(_Guarantee):
     (0.81, 1.31)
     """
 
-    def __init__(
-        self,
-        estimator: Calibrated = None,
-        *,
-        conformity_score: Literal["lac", "aps", "ordinal"] = "lac",
-        confidence_level: float = 0.95,
-        calibration_size: float = 0.25,
-        random_state: Seed = None,
-    ) -> None:
-        super().__init__(estimator, calibration_size=calibration_size, random_state=random_state)
-        self.conformity_score = conformity_score
-        self.confidence_level = confidence_level
+    _: KW_ONLY
+    conformity_score: Literal["lac", "aps", "ordinal"] = "lac"
+    confidence_level: float = 0.95
 
     def predict_set(self, X: Samples) -> Mask:
         """The set of each sample: whether it holds each class, shape (n_samples, n_classes)."""
@@ -282,4 +277,11 @@ class ConformalClassifier(_Guarantee):
 
     def _learn(self, rows: HeldOut, checked):
         s = _SCORES[self.conformity_score](rows.z)
-        return {"threshold_": vote_threshold(s, rows.mu, rows.units, self.confidence_level)}
+        threshold = vote_threshold(s, rows.mu, rows.units, self.confidence_level)
+        if s.max() <= threshold < np.inf:
+            warnings.warn(
+                "Sets hold all classes: smaller ones cover too few labels, and the outputs do not "
+                "tell which classes come next, as one-hot outputs do not. Give probabilities.",
+                stacklevel=4,
+            )
+        return {"threshold_": threshold}

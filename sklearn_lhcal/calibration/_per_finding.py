@@ -8,11 +8,10 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone
 from sklearn.utils.validation import check_is_fitted
 
-from .._rows import MultiLabelCounts
+from .._rows import MultiLabelCounts, parameters
 from .._utils.arrays import Floats
 from .._utils.checks import (
     check_finite,
-    check_params,
     check_same_length,
     check_sample_weight,
     check_samples,
@@ -32,6 +31,7 @@ from ._precomputed import PrecomputedClassifier
 _DEVIATIONS = np.array([0.1, 0.2, 0.5, 1.0, 2.0, 4.0])
 
 
+@parameters
 class PerFinding(MetaEstimatorMixin, BaseEstimator):
     """Calibrates each finding by itself, as two classes: absent and present.
 
@@ -75,8 +75,7 @@ class PerFinding(MetaEstimatorMixin, BaseEstimator):
     True
     """
 
-    def __init__(self, calibrator: Estimator) -> None:
-        self.calibrator = calibrator
+    calibrator: Estimator
 
     @atomic
     def fit(
@@ -105,7 +104,6 @@ class PerFinding(MetaEstimatorMixin, BaseEstimator):
             A finding that nobody was asked about, other findings in X; what the calibrator raises,
             with the name of the finding.
         """
-        check_params(self)
         if not isinstance(y, MultiLabelCounts):
             raise TypeError(f"y must be MultiLabelCounts, got {type(y).__name__}.")
         X = check_samples(X)
@@ -171,7 +169,9 @@ class PerFinding(MetaEstimatorMixin, BaseEstimator):
         if names is None or set(names.tolist()) != set(self.findings_.tolist()):
             return values
         table = dict(zip(names.tolist(), values.T[positions(names, self.findings_)], strict=True))
-        return type(X)(table, index=X.index) if hasattr(X, "iloc") else type(X)(table)
+        if hasattr(X, "iloc"):
+            return type(X)(table, index=X.index)
+        return type(X)(table)
 
     def _asked(self, X: Samples) -> Iterator[tuple[Any, Any]]:
         """Each calibrator, and what it sees."""

@@ -1,6 +1,7 @@
 """A classifier whose outputs were computed elsewhere."""
 
-from typing import Any, Literal, Self
+from dataclasses import KW_ONLY
+from typing import Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -8,13 +9,14 @@ from scipy.special import log_softmax, logsumexp
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from .._rows import DistributionClassifierMixin, read_labels
+from .._rows import DistributionClassifierMixin, parameters, read_labels
 from .._utils.arrays import Floats
 from .._utils.checks import check_params, check_same_length, check_samples, holds_text, plain_array
 from .._utils.estimators import atomic
 from .._utils.names import (
     Side,
     check_by_position,
+    check_classes,
     column_names,
     columns_by_name,
     is_numeric,
@@ -32,6 +34,7 @@ def log_proba(z: Floats, least: float = EPS) -> Floats:
     return np.log(v, out=v)
 
 
+@parameters
 class PrecomputedClassifier(DistributionClassifierMixin, ClassifierMixin, BaseEstimator):
     """Classifier for which X holds the outputs of a model that ran elsewhere.
 
@@ -69,18 +72,11 @@ class PrecomputedClassifier(DistributionClassifierMixin, ClassifierMixin, BaseEs
     """
 
     accepts_label_histograms = True
-    n_features_in_: int
 
-    def __init__(
-        self,
-        response: Literal["logits", "proba"] = "proba",
-        *,
-        columns: ArrayLike | None = None,
-        classes: ArrayLike | None = None,
-    ) -> None:
-        self.response = response
-        self.columns = columns
-        self.classes = classes
+    response: Literal["logits", "proba"] = "proba"
+    _: KW_ONLY
+    columns: ArrayLike | None = None
+    classes: ArrayLike | None = None
 
     @atomic
     def fit(self, X: Samples, y: LabelsLike | None = None) -> Self:
@@ -99,51 +95,38 @@ class PrecomputedClassifier(DistributionClassifierMixin, ClassifierMixin, BaseEs
     def _read_columns(self, X, y) -> None:
         """Set `classes_`: all of a fit but for the values of X, which a prediction looks at."""
         check_params(self)
-        if isinstance(X, Distribution):
-            self._fit_distribution(X, y)
-            return
-        outputs = self._outputs(X)
-        names: Any = column_names(outputs, "X")
-        named = names is not None and self.classes is None
-        if named:
-            classes = sorted_names(names)
-            outputs = outputs[classes.tolist()]
         labels = None if y is None else read_labels(y)
+        names, K = self._named_columns(X, labels)
+        if self.classes is not None:
+            names = None
+            classes = np.asarray(self.classes)
+        elif names is not None:
+            classes = sorted_names(names)
+        else:
+            classes = _classes_of(labels, K)
+        check_classes(classes, K)
+        self.classes_ = classes
+        self.n_features_in_ = K
+        self._names = names
+
+    def _named_columns(self, X, labels) -> tuple[NDArray | None, int]:
+        """The names of the columns, or None, and their number."""
+        if isinstance(X, Distribution):
+            if self.columns is not None:
+                raise ValueError(
+                    "columns selects columns of a table, but X is a distribution; leave columns "
+                    "out."
+                )
+            return X.classes, X.n_classes
+        outputs = self._outputs(X)
+        names = column_names(outputs, "X")
+        if names is not None and self.classes is None:
+            outputs = outputs[sorted_names(names).tolist()]
+            if labels is not None and not _has_names(labels):
+                check_by_position(names, "X", "y", "y")
         _check_axes(outputs, labels)
         validate_data(self, outputs, skip_check_array=True)
-        if named and labels is not None and not _has_names(labels):
-            check_by_position(names, "X", "y", "y")
-        if not named and self.classes is not None:
-            classes = np.asarray(self.classes)
-        elif not named:
-            classes = _classes_of(labels, self.n_features_in_)
-        if len(classes) != self.n_features_in_:
-            raise ValueError(
-                f"classes has {len(classes)} entries, but X holds the outputs for "
-                f"{self.n_features_in_} classes."
-            )
-        if len(set(classes.tolist())) < len(classes):
-            raise ValueError(f"classes must hold different names, got {classes.tolist()[:20]}.")
-        self.classes_ = classes
-        self._names = names if named else None
-
-    def _fit_distribution(self, X: Distribution, y):
-        names = X.classes
-        if self.columns is not None:
-            raise ValueError(
-                "columns selects columns of a table, but X is a distribution; leave columns out."
-            )
-        if names is not None and self.classes is None:
-            classes = sorted_names(names)
-        elif self.classes is not None:
-            classes = np.asarray(self.classes)
-        else:
-            classes = _classes_of(None if y is None else read_labels(y), X.n_classes)
-        # an error where their number differs
-        X.with_classes(classes)
-        self.classes_ = classes
-        self._names = None if self.classes is not None else names
-        self.n_features_in_ = X.n_classes
+        return names, np.shape(outputs)[1]
 
     def _class_order(self, X):
         if self.classes is not None:
@@ -229,9 +212,8 @@ def _check_axes(outputs, labels=None) -> None:
     ndim = plain_array(outputs, "X").ndim
     if ndim == 3:
         raise ValueError(
-            f"Found array with dim 3: X has shape {np.shape(outputs)}. Pass saved members of "
-            "an ensemble as sklearn_lhcal.distributions.Ensemble(proba), where proba has the "
-            "shape (members, samples, classes); or average them first."
+            f"Found array with dim 3: X has shape {np.shape(outputs)}. Pass members of an ensemble "
+            "as sklearn_lhcal.distributions.Ensemble(proba), or average them first."
         )
     if ndim == 1:
         raise ValueError(
@@ -242,8 +224,7 @@ def _check_axes(outputs, labels=None) -> None:
     if labels is not None and labels.shape[1] > 1 and np.shape(outputs)[1] == 1:
         raise ValueError(
             f"X has 1 feature(s) for the {labels.shape[1]} classes of y; the outputs of two "
-            "classes are two columns, "
-            "[0, u] for log-odds u, [1 - p, p] for a probability p of the second."
+            "classes are two columns, [0, u] for log-odds u, [1 - p, p] for a probability p."
         )
 
 

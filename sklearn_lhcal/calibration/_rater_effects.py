@@ -7,6 +7,7 @@ Letters: S nodes of Q in each of n samples, K classes, R raters, T labels.
 
 import warnings
 from collections.abc import Hashable, Iterator
+from dataclasses import KW_ONLY
 from typing import NamedTuple
 
 import numpy as np
@@ -14,17 +15,16 @@ from numpy.typing import NDArray
 from scipy.interpolate import CubicSpline
 from scipy.optimize import minimize_scalar
 from scipy.special import logsumexp
-from sklearn.utils.validation import check_is_fitted
 
-from .._rows import Annotations, read_labels
-from .._utils.arrays import Floats, Indices
-from .._utils.checks import any_array, as_names, check_same_length, check_samples
+from .._rows import Annotations, parameters, read_labels
+from .._utils.arrays import Floats, Indices, in_blocks
+from .._utils.checks import any_array, as_names, check_same_length
 from .._utils.names import positions
 from .._utils.search import lbfgs
 from .._utils.simplex import EPS, log, row_sum
-from .._utils.types import ArrayLike, LabelsLike, Samples, Seed, Verbose
+from .._utils.types import ArrayLike, LabelsLike, Samples
 from ..distributions import Distribution, Mixture, PointMass
-from ._base import Calibrated, Cv, _BaseCalibrator
+from ._base import _BaseCalibrator
 from ._rows import CalibrationRows
 
 # Probabilities of classes of this many labels and nodes are in memory at a time.
@@ -171,12 +171,7 @@ def fit_effects(ratings: Ratings, spread: float | None) -> tuple[Floats, float]:
     """b, shape (R, K), and τ: that given, or that of the largest evidence; 0 if there is none."""
     shape = (ratings.n_readers, ratings.Q.shape[2])
     ratings = ratings._replace(Q=np.maximum(ratings.Q, EPS))
-    b = np.zeros(shape).ravel()
-    if spread == 0:
-        return b.reshape(shape), 0.0
-    if spread is not None:
-        return TiltProblem(ratings, spread).solved(b).reshape(shape), spread
-    nearest = {"b": b}
+    nearest = {"b": np.zeros(shape).ravel()}
 
     def loss(log_spread):
         problem = TiltProblem(ratings, np.exp(log_spread))
@@ -184,11 +179,12 @@ def fit_effects(ratings: Ratings, spread: float | None) -> tuple[Floats, float]:
         nearest["b"] = problem.solved(nearest["b"])
         return -problem.evidence(nearest["b"])
 
-    near = {"xatol": 0.02}
-    best = minimize_scalar(loss, bounds=np.log(_SPREADS), method="bounded", options=near)
-    if best.fun >= 0:
+    if spread is None:
+        near = {"xatol": 0.02}
+        best = minimize_scalar(loss, bounds=np.log(_SPREADS), method="bounded", options=near)
+        spread = float(np.exp(best.x)) if best.fun < 0 else 0.0
+    if spread == 0:
         return np.zeros(shape), 0.0
-    spread = float(np.exp(best.x))
     return TiltProblem(ratings, spread).solved(nearest["b"]).reshape(shape), spread
 
 
@@ -220,9 +216,8 @@ class NewReader:
     def __call__(self, Q: Floats) -> Floats:
         """Of class probabilities, any shape with the classes last."""
         flat = Q.reshape(-1, Q.shape[-1])
-        step = max(1, _BLOCK // (flat.shape[1] * len(self.x)))
-        parts = [self._block(flat[i : i + step]) for i in range(0, len(flat), step)]
-        return np.concatenate(parts).reshape(Q.shape)
+        p = in_blocks(lambda rows: self._block(flat[rows]), len(flat), flat.shape[1] * len(self.x))
+        return p.reshape(Q.shape)
 
     def _block(self, Q: Floats) -> Floats:
         possible = Q > 0
@@ -242,6 +237,7 @@ class NewReader:
 _NODES = 32
 
 
+@parameters
 class RaterEffects(_BaseCalibrator):
     """Adds to each prediction who is asked: readers differ in how readily they name a class.
 
@@ -305,24 +301,14 @@ class RaterEffects(_BaseCalibrator):
            [0.5 , 0.5 ]])
     """
 
-    def __init__(
-        self,
-        estimator: Calibrated = None,
-        *,
-        effect_std: float | None = None,
-        cv: Cv = None,
-        random_state: Seed = None,
-        verbose: Verbose = 0,
-    ) -> None:
-        super().__init__(estimator, cv=cv, random_state=random_state, verbose=verbose)
-        self.effect_std = effect_std
+    _: KW_ONLY
+    effect_std: float | None = None
 
     def _fit_map(self, rows):
         ratings, raters = _ratings(rows)
-        if ratings is None:
-            effects = np.zeros((0, rows.n_classes))
-            return {"raters_": raters, "effects_": effects, "effect_std_": 0.0}
-        effects, spread = fit_effects(ratings, self.effect_std)
+        effects, spread = np.zeros((0, rows.n_classes)), 0.0
+        if ratings is not None:
+            effects, spread = fit_effects(ratings, self.effect_std)
         return {"raters_": raters, "effects_": effects, "effect_std_": spread}
 
     def _map(self, rows):
@@ -396,9 +382,7 @@ class RaterEffects(_BaseCalibrator):
             Without `rater` each label comes from a different new reader, so ``disagreement`` is
             that of two new readers.
         """
-        check_is_fitted(self, "estimator_")
-        X = check_samples(X)
-        Q = CalibrationRows.predicted(self.estimator_, X, self.classes_).whole
+        Q = self._predicted(X).whole
         reader = self._numbers(rater, len(Q))
         if given is None:
             with np.errstate(under="ignore"):

@@ -6,13 +6,16 @@ does cost; c the cost of a referral; μ̂, n and w_i as in `_guarantee`.
 
 import warnings
 from bisect import bisect_left
+from dataclasses import KW_ONLY
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logsumexp
+from scipy.stats import binom
 from sklearn.utils.validation import check_is_fitted
 
+from .._rows import parameters
 from .._utils.arrays import Floats, Indices, Mask
 from .._utils.checks import check_samples, n_rows
 from .._utils.costs import (
@@ -22,14 +25,13 @@ from .._utils.costs import (
     expected_costs,
     of_decisions,
 )
-from .._utils.types import CostsOfRows, Samples, Seed
-from ._base import Calibrated
+from .._utils.types import CostsOfRows, Samples
 from ._guarantee import ROUNDING, HeldOut, _Guarantee, unit_shares
 
 # Where chains of tests start, in units of the budget.
-_STARTS = np.arange(1, 11) / 10
+_STARTS = np.array([0.02, 0.1, 0.3, 1])
 # Bets, in units of the largest that cannot ruin.
-_BETS = np.geomspace(0.01, 0.99, 10)
+_BETS = np.array([0.2, 0.7])
 # What the decision of referral is called where decisions have names and it is none of them.
 _REFER = "refer"
 
@@ -144,7 +146,7 @@ def log_wealth(g: Floats, x: Floats, high: float, units: Indices, slack: float) 
 
     For 0, 1, …, n samples decided in the order of g, in logs, shape (n + 1,). Where the mean is not
     below 0, wealth e^a or more has at most the probability e^−a (Markov). One bets a fixed share ν
-    of one's wealth on every unit, ``Π (1 − ν X)``, and the wealth is divided among 10 such ν
+    of one's wealth on every unit, ``Π (1 − ν X)``, and the wealth is divided among two such ν
     (diversified Kelly betting, Waudby-Smith and Ramdas 2024). It does not depend on the order of
     the samples. `high` is the largest X can be, above 0.
     """
@@ -162,11 +164,21 @@ def log_wealth(g: Floats, x: Floats, high: float, units: Indices, slack: float) 
     return logsumexp(wealth, axis=1) - np.log(len(nu))
 
 
-def fewest_rows(gain: float, high: float, level: float) -> float:
+@np.errstate(divide="ignore")
+def log_tail(g: Floats, wrong: Mask, trials: int | Indices, q: float) -> Floats:
+    """``−log P(Binomial(trials, q) ≤ mistakes)``: wealth where costs are 0 and 1, (n + 1,).
+
+    For 0, 1, …, n samples decided in the order of g; `trials` are all samples, or the decided.
+    """
+    mistakes = np.append(0, np.cumsum(wrong[np.argsort(g, kind="stable")]))
+    return -binom.logcdf(mistakes, trials, q)
+
+
+def fewest_rows(gain: float, high: float, level: float, bets: Floats = _BETS) -> float:
     """Of samples that all have X = −gain, as many as make a wealth of e^level; inf if none do."""
     if gain <= 0:
         return np.inf
-    rate = np.log1p(_BETS * gain / high)
+    rate = np.log1p(bets * gain / high)
     shared = np.log(len(rate))
     enough = int(np.ceil((level + shared) / rate[-1]))
     return bisect_left(range(enough), level, key=lambda n: logsumexp(n * rate) - shared)
@@ -253,15 +265,13 @@ class Tested(NamedTuple):
         return np.full(len(d), self.threshold)
 
 
-Thresholds = Conformal | Tested
-
-
 def _best(z: Floats, costs: ReferralCosts) -> tuple[Floats, Indices]:
     """What the best decision but referral is expected to cost, and its column, both (n,)."""
     d = costs.own[bayes_columns(z, costs.C[..., costs.own])]
     return expected_cost(z, d, costs.C), d
 
 
+@parameters
 class RiskControlledDecision(_Guarantee):
     """Around a classifier: decisions whose cost on new samples is bounded. The rest is referred.
 
@@ -278,19 +288,18 @@ class RiskControlledDecision(_Guarantee):
     - "learn_then_test": with a probability of at least `confidence_level` over calibration sets,
       the mean cost of new samples is at most `budget`. `target` says whether that is the mean over
       all samples or over the decided alone. Thresholds are tested by betting, upwards from some
-      starts, which share the level: for the decided from ten. For all samples from where nothing is
-      decided; but where so many samples cannot show that to refer all keeps to the budget, from
+      starts, which share the level: for the decided from four. For all samples from where nothing
+      is decided; but where so many samples cannot show that to refer all keeps to the budget, from
       expected costs of half a referral and a whole one. So a budget below the cost of a referral
-      can be kept.
+      can be kept. Where all mistakes cost alike, samples have one label each and no groups, and a
+      referral is free or `target` "decided", the test is the exact one of a binomial share.
 
     **From how many samples on "learn_then_test" decides.** A test needs many samples even if no
-    decision is wrong. With 0/1 costs, `target` "decided" and level 0.95, there are at least 73
-    samples for a budget of 0.1, and 758 for 0.01; mistakes multiply this. Where nothing is decided,
-    a warning names this number, and about how many samples it would take at the costs of these.
-    Where the budget is below the cost of a referral, it is an error.
-
-    The largest cost of a decision counts: where a mistake costs 10,000 times as much as the
-    budget, some 10,000 samples are needed before anything is decided.
+    decision is wrong. With 0/1 costs, `target` "decided", level 0.95 and one label each, there are
+    at least 42 samples for a budget of 0.1, and 437 for 0.01; mistakes multiply this. Where nothing
+    is decided, a warning names this number, and about how many samples it would take at the costs
+    of these; it is an error where the budget is below the cost of a referral. The largest cost
+    counts: where it is 10,000 budgets, some 10,000 samples are needed before anything is decided.
 
     **Costs of each sample.** A callable makes them of X, and samples with their costs must be
     exchangeable. Each sample then has its own threshold: what its own decision can cost at worst
@@ -391,26 +400,13 @@ class RiskControlledDecision(_Guarantee):
     0.63
     """
 
-    def __init__(
-        self,
-        estimator: Calibrated = None,
-        cost_matrix: CostsOfRows | None = None,
-        *,
-        budget: float = 0.1,
-        method: Literal["conformal", "learn_then_test"] = "conformal",
-        referral: int | str | None = None,
-        target: Literal["total", "decided"] = "total",
-        confidence_level: float = 0.95,
-        calibration_size: float = 0.25,
-        random_state: Seed = None,
-    ) -> None:
-        super().__init__(estimator, calibration_size=calibration_size, random_state=random_state)
-        self.cost_matrix = cost_matrix
-        self.budget = budget
-        self.method = method
-        self.referral = referral
-        self.target = target
-        self.confidence_level = confidence_level
+    cost_matrix: CostsOfRows | None = None
+    _: KW_ONLY
+    budget: float = 0.1
+    method: Literal["conformal", "learn_then_test"] = "conformal"
+    referral: int | str | None = None
+    target: Literal["total", "decided"] = "total"
+    confidence_level: float = 0.95
 
     def decide(self, X: Samples) -> NDArray:
         """The decision for each sample, shape (n_samples,): column numbers, or a frame's names."""
@@ -489,10 +485,12 @@ class RiskControlledDecision(_Guarantee):
         self._check_referral(costs)
         g, d = _best(rows.z, costs)
         cost = expected_cost(rows.mu, d, costs.C)
-        learn = self._conformal
+        rule: Conformal | Tested
         if self.method == "learn_then_test":
-            learn = self._tested
-        rule = learn(g, cost, rows.units, costs)
+            rule = self._tested(g, cost, rows, costs)
+        else:
+            c = costs.referral
+            rule = Conformal(c, self.budget - c, g, np.maximum(cost - c, 0.0), rows.units)
         learnt = {
             "guarantee_": self._in_words(costs.referral, rows),
             "automated_": float((g < rule.thresholds(costs, d)).mean()),
@@ -508,11 +506,7 @@ class RiskControlledDecision(_Guarantee):
             learnt |= {"cost_matrix_": costs.C, "thresholds_": rule.thresholds(costs, every)}
         return learnt
 
-    def _conformal(self, g, cost, units, costs: ReferralCosts) -> "Thresholds":
-        c = costs.referral
-        return Conformal(c, self.budget - c, g, np.maximum(cost - c, 0.0), units)
-
-    def _tested(self, g, cost, units, costs: ReferralCosts) -> "Thresholds":
+    def _tested(self, g, cost, rows: HeldOut, costs: ReferralCosts) -> Tested:
         """Bets on the mean of (cost − c)·1{decided} − (budget − c), or of (cost − budget)·…"""
         c = costs.referral
         C = costs.C[:, costs.own]
@@ -526,7 +520,14 @@ class RiskControlledDecision(_Guarantee):
             C = costs.C
         slack = self.budget - compared
         high = C.max() - self.budget
-        wealth = log_wealth(g, cost - compared, high, units, slack)
+        wealth, bets = log_wealth(g, cost - compared, high, rows.units, slack), _BETS
+        n = rows.units.max() + 1
+        alike = np.isin(C, [0, C.max()]).all() and (c == 0 or not total)
+        if alike and n == len(g) and (rows.n == 1).all():
+            trials = n if total else np.arange(n + 1)
+            wealth = log_tail(g, cost > 0, trials, self.budget / C.max())
+            # what no mistake is worth: a bet that the first mistake ruins
+            bets = np.ones(1)
         delta = 1 - self.confidence_level
         starts = self.budget * _STARTS
         if total:
@@ -538,11 +539,10 @@ class RiskControlledDecision(_Guarantee):
         threshold = bet_threshold(g, wealth, starts, delta)
         if not (g < threshold).any():
             level = np.log(len(starts) / delta)
-            fewest = fewest_rows(self.budget - C.min(), high, level)
+            fewest = fewest_rows(self.budget - C.min(), high, level, bets)
             if total:
-                alone = fewest_rows(slack, high, -np.log(delta))
+                alone = fewest_rows(slack, high, -np.log(delta), bets)
                 fewest = min(fewest, alone)
-            n = units.max() + 1
             times = level / max(wealth[1:].max(), 1e-9)
             self._say_undecided(c, n, fewest, n * times)
         return Tested(c, threshold)

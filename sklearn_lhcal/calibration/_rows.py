@@ -10,6 +10,7 @@ from scipy.special import log_softmax
 
 from .._rows import Labels, predicted_dist
 from .._rows import inversion as inversion
+from .._rows import parameters as parameters
 from .._utils.arrays import Floats, Indices
 from .._utils.checks import take_rows
 from .._utils.estimators import own_columns, resolve
@@ -91,9 +92,8 @@ class CalibrationRows:
         shape = getattr(inner, "decision_function_shape", "ovr")
         if u.shape[1] != K or (shape == "ovo" and K > 2):
             raise ValueError(
-                f"The decision function of {type(inner).__name__} has "
-                f"{u.shape[1]} columns, not one for each of {K} classes. "
-                'Of a support vector machine set decision_function_shape="ovr".'
+                f"The decision function of {type(inner).__name__} has {u.shape[1]} columns, not "
+                f'one for each of {K} classes. Of an SVM set decision_function_shape="ovr".'
             )
         u = _in_order(log_softmax(u, axis=-1), inner, classes)
         return cls(_unmasked(u), X=X, model=model)
@@ -127,9 +127,8 @@ class CalibrationRows:
 
     def mapped(self, distribution: Distribution, model) -> "CalibrationRows":
         """The same samples as a calibrator around the model predicts them."""
-        rows = CalibrationRows.of(distribution, self.X, model)
-        kept = ("counts", "weight", "classes", "known", "labels")
-        return replace(rows, **{name: getattr(self, name) for name in kept})
+        z = distribution.mean()
+        return replace(self, log_proba=log_proba(z), proba=z, prediction=distribution, model=model)
 
     def unclipped(self) -> "CalibrationRows":
         """The same samples with the logarithms of all probabilities above 0, however small."""
@@ -199,12 +198,8 @@ class CalibrationRows:
     @cached_property
     def label_shares(self) -> Floats:
         """Counts times sample weights, with sum 1, shape (n, K)."""
-        return self.counts * self.share_of_a_label[:, None]
-
-    @cached_property
-    def share_of_a_label(self) -> Floats:
-        """What a label of each sample is of the weighted sum of all, shape (n,)."""
-        return self.weight / (self.weight @ row_sum(self.counts))
+        share = self.weight / (self.weight @ row_sum(self.counts))
+        return self.counts * share[:, None]
 
     @cached_property
     def label_pairs(self) -> tuple[NDArray, NDArray, Floats]:

@@ -15,7 +15,6 @@ from ..label_histogram import Annotations
 from ._download import PublishedFile, description, fetch
 
 _URL = "https://raw.githubusercontent.com/google-research-datasets/dices-dataset/main"
-_LARGEST = 500_000_000
 _ANSWERS = ("No", "Unsure", "Yes")
 
 
@@ -100,12 +99,11 @@ def fetch_dices(
     """
     if not question.startswith(("Q_", "Q2", "Q3", "Q4", "Q5", "Q6")):
         raise ValueError(
-            f"question must be a column of answers, one that begins with Q2 to Q6, or 'Q_overall', "
-            f"got {question!r}."
+            f"question must be 'Q_overall' or a column that begins with Q2 to Q6, got {question!r}."
         )
     form = _FORMS[version]
     name = f"diverse_safety_adversarial_dialog_{version}.csv"
-    file = PublishedFile(name, None, "sha256", _LARGEST, partial(_columns, form=form))
+    file = PublishedFile(name, None, "sha256", 500_000_000, partial(_columns, form=form))
     folder = f"{str(base_url).rstrip('/')}/{version}"
     columns = fetch(file, data_home, download_if_missing, folder, checksum, timeout)
     if question not in columns:
@@ -160,10 +158,7 @@ def _problem(header: list[str], rows: list[list[str]], form: _Form) -> str | Non
         return "a rater judged an item twice"
     result = _Form(len(rows), len({i for i, _ in pairs}), len({r for _, r in pairs}))
     if result != form:
-        return (
-            f"it has {result.items} items and {result.raters} raters, expected {form.items} and "
-            f"{form.raters}"
-        )
+        return f"it has {result.items} items and {result.raters} raters, expected {form[1:]}"
     return None
 
 

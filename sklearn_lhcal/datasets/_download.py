@@ -30,7 +30,6 @@ def description(name: str) -> str:
 _SCHEMES = ("https", "http", "file")
 # times the timeout, for the whole download
 _LONGEST = 10
-_CHUNK = 65_536
 
 
 class _InTime:
@@ -96,7 +95,10 @@ def fetch(
     timeout: float,
 ) -> Any:
     """The content of the file in the data home, downloaded where it is missing."""
-    _check_arguments(base_url, checksum)
+    if base_url.partition(":")[0].lower() not in _SCHEMES:
+        raise ValueError(f"base_url must begin with one of {_SCHEMES}, got {base_url!r}.")
+    if checksum is not None and not re.fullmatch("[0-9a-fA-F]{64}", str(checksum)):
+        raise ValueError(f"checksum must hold 64 hexadecimal digits, got {checksum!r}.")
     path = Path(get_data_home(data_home)) / file.name
     url = f"{base_url.rstrip('/')}/{file.name}"
     if path.exists():
@@ -126,28 +128,18 @@ def _download(file: PublishedFile, url: str, path: Path, checksum: str | None, t
                 f"Could not download {url} ({error}). Download it elsewhere and put it at {path}."
             ) from error
         if said is not None and said.strip().isdecimal() and size != int(said):
-            raise OSError(
-                f"The download of {url} is truncated: {size} of {said} bytes came. Try again."
-            )
+            raise OSError(f"The download of {url} is truncated: {size} of {said} bytes came.")
         content = _read(file, part, checksum, f"The file at {url}")
         part.replace(path)
     return content
 
 
-def _check_arguments(base_url: str, checksum: str | None) -> None:
-    if base_url.partition(":")[0].lower() not in _SCHEMES:
-        raise ValueError(f"base_url must begin with one of {_SCHEMES}, got {base_url!r}.")
-    if checksum is not None and not re.fullmatch("[0-9a-fA-F]{64}", str(checksum)):
-        raise ValueError(f"checksum must hold 64 hexadecimal digits, got {checksum!r}.")
-
-
 def _copy(response: BinaryIO, file: BinaryIO, deadline: float, largest: int) -> int:
     """Bytes copied; an OSError where they are too many, or take too long."""
+    # read1 returns what is there; read would wait for all of a chunk
+    read = getattr(response, "read1", response.read)
     size = 0
-    chunk = b"-"
-    while chunk:
-        # read1 returns what is there; read would wait for all of a chunk
-        chunk = getattr(response, "read1", response.read)(_CHUNK)
+    while chunk := read(65_536):
         size += len(chunk)
         if size > largest:
             raise OSError(f"it has more than {largest} bytes")
@@ -167,8 +159,7 @@ def _read(file: PublishedFile, path: Path, checksum: str | None, origin: str) ->
     expected = checksum or file.digest
     if expected is not None and result != expected.lower():
         raise OSError(
-            f"{origin} is truncated, or another file: it has the checksum {result}, expected "
-            f"{expected}."
+            f"{origin} is truncated, or another file: checksum {result}, expected {expected}."
         )
     try:
         return file.content(data)

@@ -75,7 +75,12 @@ def make_label_histograms(
     >>> bool(epistemic_loss(data.counts, data.prediction) > 0)
     True
     """
-    total = _check_total(total, n_samples)
+    total = as_floats(total, "total")
+    if total.shape not in ((), (n_samples,)) or not (total > 0).all():
+        raise ValueError(
+            f"total must be positive: one number or shape ({n_samples},), got {total}."
+        )
+    total = np.array(np.broadcast_to(total, n_samples))
     rng = check_random_state(random_state)
     coef, X = model_and_rows(n_samples, n_classes, n_features, class_sep, rng)
     raters = check_raters(n_raters, n_samples, rng)
@@ -172,20 +177,15 @@ def model_and_rows(
     return coef, rng.standard_normal((n, n_features))
 
 
-def check_raters(raters, n_samples: int, rng=None) -> Integers:
+def check_raters(raters, n_samples: int, rng) -> Integers:
     """Raters of each row, shape (n_samples,): one number, a range (low, high), or one per row."""
-    n = plain_array(raters, "n_raters")
-    if n.dtype.kind == "O":
-        n = as_floats(n, "n_raters")
-    whole = n.dtype.kind in "iuf"
-    if whole:
-        n = n.astype(np.float64)
-        whole = ((n == np.floor(n)) & (n >= 1) & (n < 2**53)).all()
-    if not whole:
+    n = as_floats(raters, "n_raters")
+    whole = (n == np.floor(n)) & (n >= 1) & (n < 2**53)
+    if plain_array(raters, "n_raters").dtype.kind == "b" or not whole.all():
         raise ValueError(
             f"n_raters, the number of raters must be a positive integer, got {raters!r}."
         )
-    if isinstance(raters, tuple) and rng is not None:
+    if isinstance(raters, tuple):
         if len(raters) != 2 or raters[0] > raters[1]:
             raise ValueError(
                 f"n_raters as a range must be a tuple (low, high) with low <= high, got {raters!r}."
@@ -193,19 +193,9 @@ def check_raters(raters, n_samples: int, rng=None) -> Integers:
         return rng.randint(raters[0], raters[1] + 1, size=n_samples)
     if n.shape not in ((), (n_samples,)):
         raise ValueError(
-            "n_raters must be one number, a tuple (low, high), or have shape "
-            f"({n_samples},): {n.shape}."
+            f"n_raters must be one number, (low, high), or have shape ({n_samples},): {n.shape}."
         )
     return np.broadcast_to(n.astype(np.int64), n_samples)
-
-
-def _check_total(total, n_samples: int) -> Floats:
-    t = as_floats(total, "total")
-    if t.shape not in ((), (n_samples,)) or not (t > 0).all():
-        raise ValueError(
-            f"total must be positive: one number or shape ({n_samples},), got {total!r}."
-        )
-    return np.array(np.broadcast_to(t, n_samples))
 
 
 def draw_counts(Q: Floats, raters, rng) -> Integers:

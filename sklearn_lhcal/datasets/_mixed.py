@@ -87,10 +87,7 @@ def make_mixed_images(
     rng = check_random_state(random_state)
     pairs, ratio = mixed_pairs(rng.permutation(len(images)), rng, mixed)
     raters = check_raters(n_raters, len(pairs), rng)
-    share = np.stack([ratio, 1 - ratio], axis=1)
-    counts = labels.counts.astype(np.float64)
-    frequencies = counts / counts.sum(axis=1, keepdims=True)
-    proba = np.einsum("ij,ijk->ik", share, frequencies[pairs])
+    proba = _mixture(labels.mu, pairs, ratio)
     return Bunch(
         X=_mixture(images, pairs, ratio),
         counts=draw_counts(proba, raters, rng),
@@ -179,7 +176,6 @@ def load_mixed_digits(*, raters: int = 2, random_state: Seed = 0) -> Bunch:
     >>> digits.X_train.shape, digits.counts_validation.sum(axis=1).max()
     ((810, 64), np.int64(5))
     """
-    raters = int(check_raters(raters, 1)[0])
     rng = check_random_state(random_state)
     source = load_digits()
     pixels = source.data / 16.0
@@ -190,11 +186,10 @@ def load_mixed_digits(*, raters: int = 2, random_state: Seed = 0) -> Bunch:
     data = Bunch(target_names=source.target_names, DESCR=description("mixed_digits"))
     for part, images in zip(_PARTS, np.split(order, ends), strict=True):
         pairs, ratio = mixed_pairs(images, rng)
-        share = np.stack([ratio, 1 - ratio], axis=1)
-        X = np.einsum("ij,ijk->ik", share, pixels[pairs])
+        X = _mixture(pixels, pairs, ratio)
         data[f"X_{part}"] = X
         data[f"images_{part}"] = X.reshape(-1, 8, 8)
-        data[f"proba_{part}"] = np.einsum("ij,ijk->ik", share, classes[pairs])
+        data[f"proba_{part}"] = _mixture(classes, pairs, ratio)
         data[f"indices_{part}"] = pairs
         data[f"ratio_{part}"] = ratio
     # Validation comes last, so that its raters change no other label.

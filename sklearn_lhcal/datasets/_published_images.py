@@ -117,10 +117,8 @@ def _problem_of_cifar10h(counts) -> str | None:
 
 
 _DERMAMNIST_URL = "https://zenodo.org/records/10519652/files"
-_DERMAMNIST_FILE = "dermamnist.npz"
 # The authors publish this digest, and no other.
 _DERMAMNIST_MD5 = "0744692d530f8e62ec473284d019b0c7"
-_LARGEST_DERMAMNIST = 40_000_000  # bytes
 _UNPACKED = 50_000_000
 _DERMAMNIST_CLASSES = (
     "actinic keratoses and intraepithelial carcinoma",
@@ -132,7 +130,6 @@ _DERMAMNIST_CLASSES = (
     "vascular lesions",
 )
 _DERMAMNIST_ROWS = {"train": 7_007, "val": 1_003, "test": 2_005}
-_SHAPE = (28, 28, 3)
 
 
 @checked
@@ -193,7 +190,7 @@ def fetch_dermamnist(
     >>> fetch_dermamnist().images_train.shape  # doctest: +SKIP
     (7007, 28, 28, 3)
     """
-    file = PublishedFile(_DERMAMNIST_FILE, _DERMAMNIST_MD5, "md5", _LARGEST_DERMAMNIST, _parts_of)
+    file = PublishedFile("dermamnist.npz", _DERMAMNIST_MD5, "md5", 40_000_000, _parts_of)
     parts = fetch(file, data_home, download_if_missing, base_url, checksum, timeout)
     return Bunch(
         **parts, target_names=np.array(_DERMAMNIST_CLASSES), DESCR=description("dermamnist")
@@ -205,7 +202,7 @@ def _parts_of(data: bytes) -> dict[str, NDArray]:
     results = {}
     for part, n in _DERMAMNIST_ROWS.items():
         images, labels = _arrays(data, f"{part}_images", f"{part}_labels")
-        if images.shape != (n, *_SHAPE) or images.dtype != np.uint8:
+        if images.shape != (n, 28, 28, 3) or images.dtype != np.uint8:
             raise OSError(f"does not hold DermaMNIST: {part}_images are no {n} images of 28 x 28.")
         target = labels.astype(np.int64).ravel()
         if len(target) != n or not ((target >= 0) & (target < len(_DERMAMNIST_CLASSES))).all():

@@ -6,7 +6,7 @@ import numpy as np
 from scipy.stats import norm, qmc
 from sklearn.utils import Bunch, check_random_state
 
-from .._utils.arrays import Floats, Indices
+from .._utils.arrays import Floats, Indices, in_blocks
 from .._utils.checks import checked
 from .._utils.simplex import softmax
 from .._utils.types import Seed
@@ -14,9 +14,8 @@ from ..label_histogram import Annotations
 from ._made import model_and_rows
 
 Design = Literal["crossed", "partial", "nested", "split_plot", "crowd"]
-# Points of the integral over raters, and how many numbers are in memory at a time.
+# points of the integral over raters
 _POINTS = 4096
-_BLOCK = 4_000_000
 
 
 @checked
@@ -161,9 +160,8 @@ def _mean_reader(v: Floats, rater_std: float, slope_std: float, row_std: float) 
     bias = rater_std * points[:, :K]
     slope = np.exp(slope_std * points[:, K])[:, None]
     noise = row_std * points[:, K + 1 :]
-    mean = np.empty((n, K))
-    step = max(1, _BLOCK // (_POINTS * K))
-    for start in range(0, n, step):
-        scores = slope * (v[start : start + step, None, :] + noise) + bias
-        mean[start : start + step] = softmax(scores).mean(axis=1)
-    return mean
+
+    def of_rows(rows: slice) -> Floats:
+        return softmax(slope * (v[rows, None, :] + noise) + bias).mean(axis=1)
+
+    return in_blocks(of_rows, n, _POINTS * K)

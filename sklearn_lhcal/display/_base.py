@@ -52,9 +52,10 @@ class Display:
         self.figure_ = panels[0].figure
         return panels
 
-    def _draw_legend(self) -> None:
-        """The legend of curves and their bands."""
-        self.legend_ = draw_legend(self.ax_, f"{self._level} intervals")
+    def _draw_legend(self, title: str | None = None, **options: Any) -> None:
+        """A small legend, its title to the left."""
+        small = {"fontsize": "small", "title_fontsize": "small"}
+        self.legend_ = self.ax_.legend(title=title, alignment="left", **small, **options)
 
     @property
     def _level(self) -> str:
@@ -150,7 +151,7 @@ class NamedDisplay(PredictionDisplay):
 
     @classmethod
     def _named(cls, estimator: Estimator, options: dict) -> dict:
-        return options | {"name": options.get("name") or name_of(estimator)}
+        return options | {"name": options.get("name") or type(estimator).__name__}
 
 
 def _taken(options: dict, function: Callable) -> dict:
@@ -168,14 +169,9 @@ def predicted(estimator, X, y) -> Distribution:
     return rows.prediction.with_classes(rows.classes)
 
 
-def name_of(estimator) -> str:
-    """What the legend calls an estimator: the name of its class."""
-    return type(estimator).__name__
-
-
 def by_name(estimator) -> dict:
     """Estimators by name; one alone is called by its class."""
-    return estimator if isinstance(estimator, dict) else {name_of(estimator): estimator}
+    return estimator if isinstance(estimator, dict) else {type(estimator).__name__: estimator}
 
 
 def predicted_by_each(estimator, X, y) -> dict[str, Any]:
@@ -203,11 +199,6 @@ def color_of(i: int) -> str:
     return PALETTE[i % len(PALETTE)]
 
 
-def marker_of(i: int) -> str:
-    """The marker of the i-th thing that is drawn."""
-    return "os^Dv"[i % 5]
-
-
 def look_of(i: int) -> dict:
     """The colour of the i-th curve, and dashes by which curves that coincide can be told apart."""
     return {"color": color_of(i), "linestyle": ("-", "--", "-.", ":")[i % 4]}
@@ -230,12 +221,6 @@ def of_each(own: Styles, n: int, name: str) -> list[dict]:
 def drawn(artists, what: str) -> list:
     """The artists of one kind, of all displays on their axes."""
     return [artist for artist in artists if artist.get_gid() == what]
-
-
-def draw_legend(ax, title: str | None = None, **options):
-    """A small legend, its title to the left."""
-    small = {"fontsize": "small", "title_fontsize": "small"}
-    return ax.legend(title=title, alignment="left", **small, **options)
 
 
 def draw_points(ax, i: int, x, y, own: dict) -> list:
@@ -279,11 +264,6 @@ def reach(mean: NDArray, interval: NDArray) -> NDArray:
     return np.abs(interval - mean[:, None]).T
 
 
-def has_strip(ax) -> bool:
-    """Whether a display with a histogram of bin counts is on these axes."""
-    return bool(drawn(ax.child_axes, _STRIP))
-
-
 def draw_counts(ax, unit: str, counts, edges, own: dict | None, **style):
     """The numbers in each bin, as an outline along the lower edge."""
     strip = _strip_axes(ax, unit)
@@ -293,8 +273,8 @@ def draw_counts(ax, unit: str, counts, edges, own: dict | None, **style):
 
 def _strip_axes(ax, unit: str):
     """The axes of the histogram, made once."""
-    if has_strip(ax):
-        return drawn(ax.child_axes, _STRIP)[0]
+    if strips := drawn(ax.child_axes, _STRIP):
+        return strips[0]
     strip = ax.inset_axes((0, 0, 1, STRIP_HEIGHT), sharex=ax, gid=_STRIP)
     strip.set(ylim=(0, 1), facecolor="none")
     strip.locator_params(axis="y", nbins=2)

@@ -13,7 +13,6 @@ from ._base import (
     WIDE,
     Axes,
     PredictionDisplay,
-    draw_legend,
     drawn,
     reach,
     styled,
@@ -143,8 +142,7 @@ class CalibrationDispersionDisplay(PredictionDisplay):
         iso = draw_iso_lines(self.ax_, iso_kwargs)
         self.iso_lines_, self.iso_levels_, self.iso_labels_ = iso
         place_names(self.ax_)
-        title = f"bars: {self._level} intervals"
-        self.legend_ = draw_legend(self.ax_, title, handles=[self.iso_lines_])
+        self._draw_legend(f"bars: {self._level} intervals", handles=[self.iso_lines_])
         return self
 
     def _draw_points(self, own_bars: dict | None, own_text: dict | None) -> None:
@@ -157,8 +155,10 @@ class CalibrationDispersionDisplay(PredictionDisplay):
             at = CL.estimate, DL.estimate
             point = self.ax_.errorbar(*at, xerr=x_bar, yerr=y_bar, **style)
             self.points_.append(point)
-            text = draw_name(self.ax_, name, at, own_text, point[0].get_color())
-            self.names_.append(text)
+            # in the first place, before `place_names` finds the best
+            place = {"xytext": _PLACES[0], "textcoords": "offset points", "gid": _NAME}
+            text_style = styled(own_text, fontsize="small", color=point[0].get_color(), **place)
+            self.names_.append(self.ax_.annotate(name, at, **text_style))
 
 
 # ------------------------------------------------------------------------------------------ the map
@@ -226,13 +226,6 @@ def _label_line(ax, EL: float):
     # what is drawn below the label would make it hard to read
     box = {"facecolor": ax.get_facecolor(), "edgecolor": "none", "pad": 1}
     return ax.annotate(text, (EL - y0, y0), (0, 4), va="bottom", zorder=0.7, bbox=box, **style)
-
-
-def draw_name(ax, name: str, point: tuple, own: dict | None, color):
-    """The name of a method, in its first place; `place_names` finds the best."""
-    at = {"xytext": _PLACES[0], "textcoords": "offset points"}
-    style = styled(own, fontsize="small", color=color, gid=_NAME, **at)
-    return ax.annotate(name, point, **style)
 
 
 def place_names(ax) -> None:

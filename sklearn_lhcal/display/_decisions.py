@@ -23,7 +23,6 @@ from ._base import (
     Styles,
     by_name,
     draw_curves,
-    draw_legend,
     draw_points,
     look_of,
     of_each,
@@ -115,7 +114,7 @@ class DecisionCurveDisplay(PredictionDisplay):
         top = 1.08 * max(curve.net_benefit.max(), curve.treat_all.max(), 1e-6)
         self.ax_.set_ylim(-_BELOW * top, top)
         self.ax_.set_ylabel("Net benefit (true alarms per sample)")
-        self._draw_legend()
+        self._draw_legend(f"{self._level} intervals")
         return self
 
     def plot_differences(
@@ -146,7 +145,7 @@ class DecisionCurveDisplay(PredictionDisplay):
         reach = max(curve.net_benefit.max(), 1e-6)
         ends = np.clip(curve.difference_interval[list(shown)], -reach, reach)
         self.ax_.set_ylim(ends.min() - 0.05 * reach, ends.max() + 0.05 * reach)
-        self._draw_legend()
+        self._draw_legend(f"{self._level} intervals")
         return self
 
     def _draw(self, *curves) -> None:
@@ -228,7 +227,7 @@ class CostCurveDisplay(PredictionDisplay):
             first, second = (f"class {name}" for name in curve.class_names)
         self.ax_.set(xlabel=f"Cost s of missing {second} ({first}: 1 − s)", xlim=(0, 1))
         self.ax_.set(ylabel=_RISK, ylim=(0, None))
-        self._draw_legend()
+        self._draw_legend(f"{self._level} intervals")
         return self
 
 
@@ -385,7 +384,7 @@ class DecisionRiskDisplay(PredictionDisplay):
         # costs that are all positive are seen from 0 on
         if self.ax_.get_ylim()[0] > 0:
             self.ax_.set_ylim(bottom=0)
-        self.legend_ = draw_legend(self.ax_)
+        self._draw_legend()
         for handle in self.legend_.legend_handles[:2]:
             handle.set(color="0.3")
         return self
@@ -431,7 +430,7 @@ class DecisionRiskDisplay(PredictionDisplay):
         self.ax_.set(yticks=rows, ylim=(len(others) - 0.5, -0.5))
         self.ax_.set_yticklabels([risks.names[i] for i in others])
         self.ax_.set_xlabel(f"Risk minus that of {risks.reference} (mean cost)")
-        self.legend_ = draw_legend(self.ax_)
+        self._draw_legend()
         return self
 
     def _mean_style(self, marker: str, own: dict | None) -> dict:

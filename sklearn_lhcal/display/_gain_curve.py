@@ -21,7 +21,6 @@ from ._base import (
     color_of,
     draw_band,
     draw_counts,
-    draw_legend,
     styled,
 )
 
@@ -171,13 +170,11 @@ class GainCurveDisplay(NamedDisplay):
         self.ax_.set(xlabel="Bin of the estimate, in ascending order", xlim=(0.5, last))
         self.ax_.set_ylabel("Mean in the bin (probability; entropies in nats)", y=ABOVE_STRIP)
         self.histogram_ = self._draw_strip(histogram_kwargs)
-        self.legend_ = draw_legend(self.ax_, self._band_in_words(), loc="upper left")
+        title = f"band: {self._level} intervals"
+        if curve.n_runs > 1:
+            title = f"bands: {self._level} intervals over {curve.n_runs} runs"
+        self._draw_legend(title, loc="upper left")
         return self
-
-    def _band_in_words(self) -> str:
-        if self.result.n_runs > 1:
-            return f"bands: {self._level} intervals over {self.result.n_runs} runs"
-        return f"band: {self._level} intervals"
 
     def _draw(self, band_kwargs: dict | None, mean, style: dict, interval):
         """The line of one quantity and its band, where there are such."""

@@ -13,10 +13,8 @@ from ._base import (
     Styles,
     draw_band,
     draw_curves,
-    draw_legend,
     draw_reference,
     drawn,
-    name_of,
     styled,
 )
 
@@ -88,7 +86,7 @@ class ReferralCurveDisplay(NamedDisplay):
     @classmethod
     def _named(cls, estimator: Estimator, options: dict) -> dict:
         rule = _in_words(options.get("rule", "second_opinion_value"))
-        return options | {"name": options.get("name") or f"{name_of(estimator)}, {rule}"}
+        return options | {"name": options.get("name") or f"{type(estimator).__name__}, {rule}"}
 
     def plot(
         self,
@@ -122,6 +120,8 @@ class ReferralCurveDisplay(NamedDisplay):
         """
         self._take_axes(ax, WIDE)
         curve = self.result
+        from matplotlib.ticker import PercentFormatter
+
         self.reference_ = draw_reference(self.ax_, "refer at random", curve.realised_gain[-1])
         label = name or self.name or _in_words(curve.rule)
         style = styled(line_kwargs, linewidth=1.8, label=label)
@@ -132,22 +132,16 @@ class ReferralCurveDisplay(NamedDisplay):
             dashed = {"linestyle": (0, (5, 2)), "linewidth": 1.2, "gid": _EXPECTED}
             style = styled(expected_kwargs, color=self.line_.get_color(), **dashed)
             (self.expected_line_,) = self.ax_.plot(curve.fraction, curve.expected_gain, **style)
-        _label(self.ax_, curve.normalize)
+        self.ax_.set(xlabel="Samples referred to a second rater", xlim=(0, 1))
+        self.ax_.set_ylabel(_SHARE if curve.normalize else _GAIN)
+        self.ax_.xaxis.set_major_formatter(PercentFormatter(1))
+        if curve.normalize:
+            self.ax_.yaxis.set_major_formatter(PercentFormatter(1))
         title = f"solid: realised, {self._level} intervals"
         if drawn(self.ax_.lines, _EXPECTED):
             title += "\ndashed: expected"
-        self.legend_ = draw_legend(self.ax_, title)
+        self._draw_legend(title)
         return self
-
-
-def _label(ax, normalize: bool) -> None:
-    from matplotlib.ticker import PercentFormatter
-
-    ax.set(xlabel="Samples referred to a second rater", xlim=(0, 1))
-    ax.set_ylabel(_SHARE if normalize else _GAIN)
-    ax.xaxis.set_major_formatter(PercentFormatter(1, symbol="%"))
-    if normalize:
-        ax.yaxis.set_major_formatter(PercentFormatter(1, symbol="%"))
 
 
 def _in_words(rule) -> str:
@@ -279,7 +273,7 @@ class PolicyCurveDisplay(PredictionDisplay):
         margin = 0.08 * (high - low)
         self.ax_.set_ylim(low - margin, high + margin)
         self.ax_.set_ylabel("Total cost of a sample (unit of the costs)")
-        self._draw_legend()
+        self._draw_legend(f"{self._level} intervals")
         return self
 
     def plot_differences(
@@ -306,7 +300,7 @@ class PolicyCurveDisplay(PredictionDisplay):
         self._draw(curve.difference, curve.difference_interval, shown, line_kwargs, band_kwargs)
         self.ax_.axhline(0, label=curve.names[0], **DOTTED)
         self.ax_.set_ylabel("Total cost minus that of optimal stopping\n(unit of the costs)")
-        self._draw_legend()
+        self._draw_legend(f"{self._level} intervals")
         return self
 
     def _draw(self, *curves) -> None:

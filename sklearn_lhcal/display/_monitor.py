@@ -5,7 +5,7 @@ from typing import Self
 import numpy as np
 
 from ..metrics import CalibrationMonitor
-from ._base import DOTTED, WIDE, Axes, Display, draw_legend, look_of, styled
+from ._base import DOTTED, WIDE, Axes, Display, look_of, styled
 
 _NAMES = ("class means", "disagreement")
 # decades around e-value 1 that are shown at most
@@ -92,5 +92,5 @@ class MonitorDisplay(Display):
             ylabel=r"$\log_{10}$ of the e-value",
             ylim=(max(low, _LOWEST), min(high, max(_HIGHEST, top + 1))),
         )
-        draw_legend(self.ax_)
+        self._draw_legend()
         return self

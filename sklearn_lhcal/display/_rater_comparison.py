@@ -89,7 +89,9 @@ class RaterDisplay(NamedDisplay):
         display
             Itself, with its artists.
         """
-        models = self._models()
+        models: dict[str, Any] = {self.name or "model": self.result}
+        if isinstance(self.result, JudgeTable):
+            models = self.result.comparisons
         each = next(iter(models.values()))
         readers = each.readers
         # from the best on; those who share no samples with others are left out
@@ -117,19 +119,13 @@ class RaterDisplay(NamedDisplay):
             yticks=[*range(J + 1), *lines],
         )
         self.ax_.set_yticklabels([*models, "one more reader", *readers.raters[order].tolist()])
-        results = {name: _verdict(of) for name, of in models.items()}
-        title = "\n".join(f"{name}: {of}" for name, of in results.items())
-        self.ax_.set_title(title if J > 1 else results.popitem()[1], fontsize="medium")
+        title = "\n".join(f"{name}: {_verdict(of)}" for name, of in models.items())
+        self.ax_.set_title(title if J > 1 else _verdict(each), fontsize="medium")
         return self
 
     def _bars(self, lines: Any, ends: NDArray, style: dict):
         """Estimates with their intervals, (m, 3)."""
         return self.ax_.errorbar(ends[:, 0], lines, xerr=reach(ends[:, 0], ends[:, 1:]), **style)
-
-    def _models(self) -> dict[str, RaterComparison]:
-        if isinstance(self.result, JudgeTable):
-            return self.result.comparisons
-        return {self.name or "model": self.result}
 
 
 def _in_words(comparison: RaterComparison) -> str:

@@ -13,11 +13,8 @@ from ._base import (
     Axes,
     NamedDisplay,
     draw_counts,
-    draw_legend,
     draw_reference,
     drawn,
-    has_strip,
-    marker_of,
     reach,
     styled,
 )
@@ -127,11 +124,14 @@ class ReliabilityDisplay(NamedDisplay):
         """
         self._take_axes(ax, SQUARE)
         curve = self.result
-        limit = max(_limit(curve), _drawn_limit(self.ax_))
+        limit = _limit(curve)
+        if drawn(self.ax_.lines, _POINTS):
+            # of a display that is already on these axes
+            limit = max(limit, self.ax_.get_xlim()[1] / (1 + _MARGIN))
         end = max(limit, 1.0)
         self.reference_ = draw_reference(self.ax_, "perfect calibration", end, end)
         label = self.name if name is None else name
-        marker = marker_of(len(drawn(self.ax_.lines, _POINTS)))
+        marker = "os^Dv"[len(drawn(self.ax_.lines, _POINTS)) % 5]
         style = styled(line_kwargs, marker=marker, markersize=5, linewidth=1, label=label)
         (self.line_,) = self.ax_.plot(
             curve.mean_predicted, curve.mean_observed, gid=_POINTS, **style
@@ -148,8 +148,7 @@ class ReliabilityDisplay(NamedDisplay):
         self.ax_.set_ylabel(observed, y=ABOVE_STRIP)
         _frame(self.ax_, limit)
         above_the_strip = (0, STRIP_HEIGHT, 1, 1 - STRIP_HEIGHT)
-        title = f"bars: {self._level} intervals"
-        self.legend_ = draw_legend(self.ax_, title, bbox_to_anchor=above_the_strip)
+        self._draw_legend(f"bars: {self._level} intervals", bbox_to_anchor=above_the_strip)
         return self
 
     def _draw_open_points(self, style: dict) -> None:
@@ -193,11 +192,6 @@ def _limit(curve: ReliabilityCurve) -> float:
     ends = [*curve.mean_predicted, *curve.mean_observed, *curve.interval[:, 1], 0.1]
     limit = 1.05 * float(np.nanmax(ends))
     return min(1.0, limit) if curve.distance is None else limit
-
-
-def _drawn_limit(ax) -> float:
-    """The limit of a display that is already on these axes; 0 where there is none."""
-    return ax.get_xlim()[1] / (1 + _MARGIN) if has_strip(ax) else 0.0
 
 
 def _frame(ax, limit: float) -> None:

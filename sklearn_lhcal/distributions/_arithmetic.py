@@ -3,10 +3,11 @@
 from collections.abc import Callable
 
 import numpy as np
+from numpy.polynomial.polynomial import polyval
 from numpy.typing import NDArray
+from scipy.special import xlog1py
 
 from .._utils.arrays import Floats, in_blocks
-from .._utils.costs import expected_costs
 from .._utils.simplex import gini
 
 
@@ -17,20 +18,9 @@ def cross_moment(z: Floats, pairs: Floats | None) -> Floats:
     return np.einsum("nk,nk->n", z @ pairs, z)
 
 
-def by_blocks(of_rows: Callable[..., Floats], distribution, size: int | None = None) -> Floats:
-    """``of_rows(distribution)`` of blocks of samples, joined: its temporary arrays stay small.
-
-    They have so many values a sample; None: one for each class.
-    """
-    n, K = distribution.shape
-    return in_blocks(lambda rows: of_rows(distribution[rows]), n, size or K)
-
-
-def costs_of_decisions(z: Floats, C: Floats) -> Floats:
-    """zᵀC_d of all decisions, (n, D), for one matrix C (K, D), or one a row (n, K, D)."""
-    if C.ndim == 3:
-        return expected_costs(z, C)
-    return z @ C
+def by_blocks(of_rows: Callable[..., Floats], distribution) -> Floats:
+    """``of_rows(distribution)`` of blocks of samples, joined: its temporary arrays stay small."""
+    return in_blocks(lambda rows: of_rows(distribution[rows]), *distribution.shape)
 
 
 def frozen(a: Floats) -> Floats:
@@ -44,6 +34,19 @@ def quotient(a, b, otherwise):
     """a/b where b is positive, else `otherwise`."""
     positive = b > 0
     return np.where(positive, a / np.where(positive, b, 1.0), otherwise)
+
+
+# powers of r in the series of `bennett`, and its coefficients from r² on
+_POWERS = np.arange(2, 18)
+_BENNETT = (-1.0) ** _POWERS / (_POWERS * (_POWERS - 1))
+
+
+def bennett(r: Floats) -> Floats:
+    """(1 + r)·log(1 + r) − r for r ≥ −1, Bennett's function: r²/2 − r³/6 + …, exact near 0."""
+    small = np.clip(r, -0.1, 0.1)
+    large = np.maximum(r, -1.0)
+    exact = xlog1py(1 + large, large) - large
+    return np.where(np.abs(r) < 0.1, small**2 * polyval(small, _BENNETT), exact)
 
 
 def bisect(below: Callable[[NDArray], NDArray], low, high, steps: int) -> Floats:

@@ -10,12 +10,13 @@ from sklearn.utils import check_random_state
 
 from .._utils.arrays import Floats, Indices
 from .._utils.checks import as_floats, as_names, checked, samples_of
+from .._utils.costs import expected_costs
 from .._utils.distances import Distance, half_squares, points
 from .._utils.names import Side, check_classes, column_names, columns_by_name, is_sorted
 from .._utils.simplex import check_proba, entropy, in_columns
 from .._utils.types import ArrayLike, Seed, Selection
 from ..label_histogram._labels import read_labels
-from ._arithmetic import by_blocks, costs_of_decisions, cross_moment, frozen
+from ._arithmetic import by_blocks, cross_moment, frozen
 from ._likelihood import log_multinomial
 
 
@@ -161,8 +162,7 @@ class Distribution(ABC):
         fits = columns.shape == (self.n_classes,) and len(set(columns.tolist())) == len(columns)
         if not fits or columns.dtype.kind not in "iu":
             raise ValueError(
-                f"columns must hold {self.n_classes} different column numbers, "
-                f"got {columns.tolist()}."
+                f"columns must be {self.n_classes} different column numbers, got {columns}."
             )
         if columns.min() < 0 or columns.max() >= n_classes:
             raise ValueError(f"columns must lie between 0 and {n_classes - 1}, got {columns}.")
@@ -219,9 +219,7 @@ class Distribution(ABC):
         """Counts of further labels, shape (n, K), float64; a sample may have none."""
         labels = read_labels(counts, name="counts", empty_rows=True)
         if labels.known:
-            raise ValueError(
-                "Infinitely many labels have no posterior and no likelihood; pass counts."
-            )
+            raise ValueError("Infinitely many labels have no posterior or likelihood; pass counts.")
         n, K = self.mean().shape
         fits = labels.single or labels.shape[1] == K
         if len(labels) != n or not fits:
@@ -284,7 +282,7 @@ class Distribution(ABC):
         Costs C are (K, D), or one matrix a row, (n, K, D).
         """
         z = self.mean()
-        after = (costs_of_decisions(self._mean_after(k), C) for k in range(z.shape[1]))
+        after = (expected_costs(self._mean_after(k), C) for k in range(z.shape[1]))
         return sum(z[:, k] * costs.min(axis=1) for k, costs in enumerate(after))
 
     def entropy(self) -> Floats:
@@ -351,9 +349,6 @@ class PointMass(Distribution):
     def variance(self) -> Floats:
         return np.zeros_like(self._z)
 
-    def _expected_move(self, B):
-        return np.zeros(len(self._z))
-
     def mutual_information(self) -> Floats:
         return np.zeros(len(self._z))
 
@@ -367,7 +362,7 @@ class PointMass(Distribution):
         return self._z
 
     def _least_cost_after(self, C):
-        return costs_of_decisions(self._z, C).min(axis=1)
+        return expected_costs(self._z, C).min(axis=1)
 
     def _posterior(self, y):
         return self

@@ -8,13 +8,14 @@ from scipy.special import betainc, betaincinv, digamma, expit, zeta
 
 from .._utils.arrays import Floats
 from .._utils.checks import as_floats
+from .._utils.costs import expected_costs
 from .._utils.names import column_names
 from .._utils.rising import digamma_minus_log
 from .._utils.simplex import check_proba, gini, in_columns, log, softmax
 from .._utils.types import ArrayLike
-from ._arithmetic import bisect, by_blocks, costs_of_decisions, cross_moment, frozen, tails
+from ._arithmetic import bisect, by_blocks, cross_moment, frozen, tails
 from ._base import Distribution
-from ._likelihood import is_corner, log_dirichlet_multinomial
+from ._likelihood import CORNER, log_dirichlet_multinomial
 from ._nodes import dirichlet_nodes, with_mean
 
 # log of the total from which on all quantiles are 0 or 1, and SciPy 1.12 is wrong about them.
@@ -49,8 +50,7 @@ class Dirichlet(Distribution):
         fits = alpha.ndim == 2 and alpha.size > 0 and (alpha >= 0).all()
         if not fits or not ((total > 0) & np.isfinite(total)).all():
             raise ValueError(
-                "concentration must have shape (n, K), be finite and at least 0, with positive "
-                "and finite sample sums."
+                "concentration must have shape (n, K), be at least 0, and have finite sums above 0."
             )
         self._z = frozen(alpha / total[:, None])
         self._log_total = frozen(np.log(total))
@@ -75,8 +75,7 @@ class Dirichlet(Distribution):
         log_total = as_floats(log_total, "log_total")
         if log_total.shape not in ((), (1,), (n,)) or not np.isfinite(log_total).all():
             raise ValueError(
-                f"The total (total, log_total) must be one number or one per sample, shape ({n},), "
-                "and finite."
+                f"total and log_total must be finite: one number or one per sample, shape ({n},)."
             )
         made = cls.of_checked(z, np.broadcast_to(log_total, n))
         return made._named(column_names(proba, "proba"))
@@ -144,7 +143,7 @@ class Dirichlet(Distribution):
     def _least_cost_after(self, C):
         """E[z | k]ᵀC_d = (1 − s) zᵀC_d + s C_kd = s (b_d + C_kd) with b_d = (1/s − 1) zᵀC_d."""
         s = np.maximum(self._label_share, _TINY)
-        b = self._prior_share * costs_of_decisions(self._z, C) / s
+        b = self._prior_share * expected_costs(self._z, C) / s
         least = np.full(self._z.shape, np.inf)
         for d in range(C.shape[-1]):
             np.minimum(least, b[:, [d]] + C[..., d], out=least)
@@ -208,7 +207,7 @@ class Dirichlet(Distribution):
         return cls.of_checked(np.concatenate([b._z for b in batches]), log_total)
 
     def _sample(self, n_draws, rng):
-        corner = is_corner(self._log_total)[:, None]
+        corner = (self._log_total < CORNER)[:, None]
         # At a corner, the class whose exponential waiting time with the rate z_k ends first.
         a = np.where(corner, self._z, self.concentration)
         a = np.broadcast_to(a, (n_draws, *self._z.shape))
@@ -221,7 +220,7 @@ class Dirichlet(Distribution):
         return np.where(corner, at_corner, softmax(log_g))
 
     def _nodes(self, n_nodes):
-        return with_mean(dirichlet_nodes(self._z, self.total, n_nodes), self._z)
+        return with_mean(dirichlet_nodes(self._z, self.total, n_nodes), self._z, 1 / n_nodes)
 
 
 def _beta(z, total):

@@ -163,10 +163,7 @@ def label_policy(
     costs = costs_of(distribution, cost_matrix)
     c = as_floats(price, "price")
     if c.shape not in ((), (len(distribution),)) or not np.isfinite(c).all() or (c < 0).any():
-        raise ValueError(
-            f"price must be one number of at least 0, or one for each of {len(distribution)} "
-            f"samples, got {price!r}."
-        )
+        raise ValueError(f"price must be at least 0, one number or one a sample, got {price!r}.")
     levels = label_levels(distribution.n_classes, int(horizon))
     parts = [
         optimal_stopping(tree, np.broadcast_to(c, len(distribution))[rows], of_rows(costs.C, rows))

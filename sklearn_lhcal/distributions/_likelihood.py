@@ -4,12 +4,14 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, gammaln, xlogy
 
-from .._utils.arrays import Floats, Mask
+from .._utils.arrays import Floats
 from .._utils.rising import log_rising, stirling
+from ._arithmetic import bennett
 
 _MANY = 1e6  # labels of a sample, from which log-factorials cancel: to 1e-9 there, to 1e-5 at 1e10
 HALF_LOG_2PI = np.log(2 * np.pi) / 2
-_CORNER = -650.0  # log of the total below which only the corners of the simplex have mass
+# log of the total below which draws are corners of the simplex to the last bit
+CORNER = -650.0
 
 
 def log_multinomial(y: NDArray, z: NDArray) -> Floats:
@@ -34,12 +36,12 @@ def log_binomial(y: NDArray, g: NDArray) -> Floats:
 def log_dirichlet_multinomial(y: NDArray, z: NDArray, log_total: NDArray) -> Floats:
     """log P(y) of counts y (n, K) whose probabilities are Dirichlet, mean z (n, K), log α0 (n,)."""
     n = y.sum(axis=1)
-    x = np.exp(-np.maximum(log_total, _CORNER))
+    x = np.exp(-np.maximum(log_total, CORNER))
     # a label that has probability 0 has log-probability -inf
     with np.errstate(divide="ignore"):
         rising = log_rising(z, np.broadcast_to(x[:, None], y.shape), y).sum(axis=1)
         log_p = log_coefficient(y) + rising - log_rising(np.ones_like(n), x, n)
-        corner = log_total < _CORNER
+        corner = log_total < CORNER
         many = (n > _MANY) & ~corner
         if many.any():
             log_p[many] = _many_dirichlet(y[many], z[many], np.exp(log_total[many]))
@@ -51,11 +53,6 @@ def log_dirichlet_multinomial(y: NDArray, z: NDArray, log_total: NDArray) -> Flo
 def log_coefficient(y: NDArray) -> Floats:
     """log( n! / Π_k y_k! ), shape (n,)."""
     return gammaln(y.sum(axis=1) + 1) - gammaln(y + 1).sum(axis=1)
-
-
-def is_corner(log_total: NDArray) -> Mask:
-    """Where α0 is so small that draws are corners to the last bit."""
-    return log_total < _CORNER
 
 
 def _many_multinomial(y, z):
@@ -100,14 +97,7 @@ def _deviance(y, m, apart):
     """D(y, m) = y·log(y/m) + m − y, at least 0, given y − m; infinite where m is 0 and y is not."""
     inside = (m > 0) & (y > 0)
     safe = np.where(inside, m, 1.0)
-    x = np.where(inside, apart / safe, 0.0)
-    near = np.abs(x) < 0.1
-    k = np.arange(2, 18)
-    coefficients = np.concatenate([[0, 0], (-1.0) ** k / (k * (k - 1))])
-    series = np.polynomial.polynomial.polyval(np.where(near, x, 0.0), coefficients)
-    far = np.where(near, 0.0, x)
-    ratio = np.where(inside & ~near, y / safe, 1.0)
-    h = np.where(near, series, ratio * np.log(ratio) - far)
+    h = bennett(np.where(inside, apart / safe, 0.0))
     return np.where(inside, safe * h, np.where(y > 0, np.inf, m))
 
 

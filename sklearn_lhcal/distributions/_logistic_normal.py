@@ -3,18 +3,17 @@
 from typing import Self
 
 import numpy as np
-from numpy.polynomial.polynomial import polyval
-from scipy.special import expit, log_expit, logsumexp, ndtri, xlog1py
+from scipy.special import expit, log_expit, logsumexp, ndtri
 
 from .._utils.arrays import Floats
 from .._utils.checks import as_floats
 from .._utils.simplex import in_columns
 from .._utils.types import ArrayLike
-from ._arithmetic import bisect, frozen, quotient, tails
+from ._arithmetic import bennett, bisect, frozen, quotient, tails
 from ._base import Distribution, PointMass
 from ._likelihood import HALF_LOG_2PI, log_binomial
 from ._mixture import Mixture
-from ._nodes import normal_nodes, with_mean
+from ._nodes import lattice, with_mean
 
 _LARGEST_LOC = 1e100
 _LARGEST_SCALE = 1e4
@@ -74,13 +73,11 @@ class LogisticNormal(Distribution):
         s = as_floats(scale, "scale")
         if m.ndim != 1 or s.shape not in ((), m.shape):
             raise ValueError(
-                "loc must have shape (n,), and scale the same or none, "
-                f"got {m.shape} and {s.shape}."
+                f"loc must have shape (n,), scale the same or none, got {m.shape} and {s.shape}."
             )
         if not (np.abs(m) <= _LARGEST_LOC).all() or not ((s >= 0) & (s <= _LARGEST_SCALE)).all():
             raise ValueError(
-                f"loc must be finite, at most {_LARGEST_LOC:g} from 0, "
-                f"and scale between 0 and {_LARGEST_SCALE:g}."
+                f"loc must be within ±{_LARGEST_LOC:g}, and scale between 0 and {_LARGEST_SCALE:g}."
             )
         self._m = frozen(m)
         self._s = frozen(np.broadcast_to(s, m.shape))
@@ -181,8 +178,8 @@ class LogisticNormal(Distribution):
 
         def divergence(g, m, shift, z0, z1):
             d = _difference(g, m) - shift
-            yield z0 * _excess(quotient(-d, z0, 0.0))
-            yield z1 * _excess(quotient(d, z1, 0.0))
+            yield z0 * bennett(quotient(-d, z0, 0.0))
+            yield z1 * bennett(quotient(d, z1, 0.0))
 
         return self._average(divergence, self._m, self._deviations()[0], *self._mean()).sum(axis=0)
 
@@ -247,8 +244,8 @@ class LogisticNormal(Distribution):
         return self._at(g).reshape(*g.shape, -1)
 
     def _nodes(self, n_nodes):
-        g = self._m + self._s * normal_nodes(n_nodes)
-        return with_mean(self._at(g).reshape(*g.shape, -1), self.mean())
+        g = self._m + self._s * ndtri(lattice(n_nodes, 1))
+        return with_mean(self._at(g).reshape(*g.shape, -1), self.mean(), 1 / n_nodes)
 
 
 def _difference(a, b):
@@ -256,19 +253,6 @@ def _difference(a, b):
     d = a - b
     larger = expit(np.maximum(a, b)) * expit(-np.minimum(a, b))
     return np.sign(d) * -np.expm1(-np.abs(d)) * larger
-
-
-# Powers of r in the series of `_excess`, and the coefficients from r² on.
-_POWERS = np.arange(2, 15)
-_EXCESS = (-1.0) ** _POWERS / (_POWERS * (_POWERS - 1))
-
-
-def _excess(r):
-    """(1 + r)·log(1 + r) − r for r ≥ −1: r²/2 − r³/6 + r⁴/12 − …, exact near 0."""
-    small = np.clip(r, -0.05, 0.05)
-    large = np.maximum(r, -1.0)
-    exact = xlog1py(1 + large, large) - large
-    return np.where(np.abs(r) < 0.05, small**2 * polyval(small, _EXCESS), exact)
 
 
 def _posterior_nodes(m, s, y0, y1, finer: int):

@@ -15,6 +15,7 @@ from .._utils.types import ArrayLike
 from ._arithmetic import by_blocks, frozen, quotient, tails
 from ._base import Distribution, PointMass
 from ._dirichlet import Dirichlet, beta_interval
+from ._nodes import with_mean
 
 # Nodes of a member, however many members there are.
 _LEAST_NODES = 8
@@ -47,13 +48,10 @@ class Mixture(Distribution):
         log_w = as_floats(log_weights, "log_weights")
         if log_w.ndim != 2 or not log_w.size or log_w.size != len(parts):
             raise ValueError(
-                f"log_weights must have shape (S, n) for the {len(parts)} samples of S members, "
-                f"got {log_w.shape}."
+                f"log_weights must have shape (S, n) for the {len(parts)} samples, {log_w.shape}."
             )
-        if not (log_w < np.inf).all():
-            raise ValueError("log_weights contains NaN or infinite weights.")
-        if np.isneginf(log_w).all(axis=0).any():
-            raise ValueError("log_weights is -inf for all members of a sample; give one a weight.")
+        if not (log_w < np.inf).all() or np.isneginf(log_w).all(axis=0).any():
+            raise ValueError("log_weights must be below inf, and above -inf for a member of each.")
         kind = Ensemble if isinstance(parts, PointMass) else DirichletMixture
         return kind.__new__(kind)._with(parts, log_w)._named(parts.classes)
 
@@ -139,12 +137,7 @@ class Mixture(Distribution):
         p = point.mean()
         if p.shape != self.shape:
             raise ValueError(f"mean must have shape {self.shape}, got {p.shape}.")
-        z = self.member_means()
-        w = self.weights[..., None]
-        # P(s, k)
-        joint = p * quotient(w * z, np.einsum("snk->nk", w * z), w)
-        weight = np.einsum("snk->sn", joint)
-        parts = quotient(joint, weight[..., None], z)
+        parts, weight = with_mean(self.member_means(), p, self.weights[..., None])
         members = PointMass.of_checked(parts.reshape(-1, self.n_classes))
         moved = Ensemble.__new__(Ensemble)
         return moved._with(members, log(weight))._named(self.classes)
@@ -340,8 +333,5 @@ def _log_weights(weights, shape: tuple[int, int]) -> Floats:
     with np.errstate(over="ignore"):
         total = w.sum(axis=0)
     if not (np.isfinite(total) & (w >= 0)).all() or not (total > 0).all():
-        raise ValueError(
-            "weights must be finite and at least 0, with a positive sum over members, which is "
-            "finite too."
-        )
+        raise ValueError("weights must be finite and at least 0, with a positive sum over members.")
     return frozen(np.broadcast_to(log(w) - np.log(total), shape))

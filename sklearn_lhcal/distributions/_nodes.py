@@ -5,6 +5,7 @@ from scipy.special import betaincinv, ndtri
 
 from .._utils.arrays import Floats
 from .._utils.simplex import row_sum
+from ._arithmetic import quotient
 
 # Parameters of a Beta distribution above which it is normal to a skewness of 0.06.
 _NEARLY_NORMAL = 1e3
@@ -60,23 +61,14 @@ def _beta_quantile(a, b, u):
     return np.where(nearly_normal, np.clip(mean + spread * ndtri(u), 0, 1), q)
 
 
-def normal_nodes(n_nodes: int) -> Floats:
-    """Quantiles of the standard normal distribution, shape (n_nodes, 1)."""
-    return ndtri(lattice(n_nodes, 1))
-
-
-def with_mean(nodes: Floats, mean: Floats) -> tuple[Floats, Floats]:
+def with_mean(z: Floats, mean: Floats, w: Floats | float) -> tuple[Floats, Floats]:
     """Nodes and weights, (S, n, K) and (S, n), whose mean is that given, (n, K).
 
-    A node and a label of its class probabilities have a joint distribution. Its shares of labels
-    are scaled to the mean, class by class; a class that no node has is spread over all.
+    A node of weight w, (S, n, 1) or one number, and a label of its class probabilities z have a
+    joint distribution. Its shares of labels are scaled to the mean, class by class; a class that no
+    node has is spread over all. A node without weight says nothing, and stays where it is.
     """
-    S = len(nodes)
-    result = nodes.mean(axis=0)
-    seen = result > 0
-    scale = np.where(seen, mean / np.where(seen, result, 1.0), 0.0)
-    joint = (nodes * scale + np.where(seen, 0.0, mean)) / S
-    w = row_sum(joint)
-    # a node without weight says nothing, and stays where it is
-    z = np.where(w[..., None] > 0, joint / np.where(w > 0, w, 1.0)[..., None], nodes)
-    return z, w
+    # P(s, k)
+    joint = mean * quotient(w * z, np.einsum("snk->nk", w * z), w)
+    weight = row_sum(joint)
+    return quotient(joint, weight[..., None], z), weight

@@ -6,11 +6,12 @@ from sklearn.utils import check_array
 
 from .._utils.arrays import Floats
 from .._utils.checks import check_samples, checked
+from .._utils.costs import expected_costs
 from .._utils.distances import Distance, points
 from .._utils.estimators import resolve
 from .._utils.simplex import in_columns
 from .._utils.types import ArrayLike, Estimator, Samples
-from ._arithmetic import by_blocks, costs_of_decisions
+from ._arithmetic import by_blocks
 from ._base import Distribution, PointMass
 from ._label_policy import costs_of
 from ._mixture import Ensemble
@@ -61,7 +62,7 @@ optional
     if cost_matrix is None:
         return by_blocks(lambda rows: rows._expected_move(B), distribution)
     C = costs_of(distribution, cost_matrix).C
-    before = costs_of_decisions(distribution.mean(), C).min(axis=1)
+    before = expected_costs(distribution.mean(), C).min(axis=1)
     return np.maximum(before - distribution._least_cost_after(C), 0.0)
 
 
@@ -96,12 +97,10 @@ def predict_dist(estimator: Estimator, X: Samples) -> Distribution:
     inner, seen = resolve(estimator, X, "predict_dist")
     if hasattr(inner, "predict_dist"):
         distribution = inner.predict_dist(seen)
+    elif members := _member_proba(inner, seen):
+        distribution = Ensemble(*members)
     else:
-        members = _member_proba(inner, seen)
-        if members is None:
-            distribution = PointMass(inner.predict_proba(seen))
-        else:
-            distribution = Ensemble(*members)
+        distribution = PointMass(inner.predict_proba(seen))
     if distribution.classes is None:
         distribution = distribution.with_classes(getattr(inner, "classes_", None))
     classes = getattr(estimator, "classes_", distribution.classes)
@@ -165,21 +164,17 @@ def _member_proba(estimator, X) -> tuple[Floats, list | None] | None:
     None for anything else.
     """
     # Here, because `import sklearn_lhcal` shall stay quick.
-    from sklearn.ensemble import (
-        BaggingClassifier,
-        ExtraTreesClassifier,
-        RandomForestClassifier,
-        VotingClassifier,
-    )
+    from sklearn import ensemble
 
+    forests = ensemble.RandomForestClassifier, ensemble.ExtraTreesClassifier
     weights = None
-    if isinstance(estimator, (RandomForestClassifier, ExtraTreesClassifier)):
+    if isinstance(estimator, forests):
         X = _plain(X)
         members = [tree.predict_proba(X) for tree in estimator.estimators_]
-    elif isinstance(estimator, VotingClassifier) and estimator.voting == "soft":
+    elif isinstance(estimator, ensemble.VotingClassifier) and estimator.voting == "soft":
         members = [member.predict_proba(X) for member in estimator.estimators_]
         weights = _voting_weights(estimator)
-    elif isinstance(estimator, BaggingClassifier) and hasattr(
+    elif isinstance(estimator, ensemble.BaggingClassifier) and hasattr(
         estimator.estimators_[0], "predict_proba"
     ):
         members = _bagged(estimator, _plain(X))

@@ -5,7 +5,10 @@ n_samples, random_state)``, class probabilities of shape (n_samples, n, K), and 
 `Ensemble` of such draws.
 """
 
-from ._at_prediction import MCDropoutClassifier, TestTimeAugmentationClassifier
-from ._deep import DeepEnsembleClassifier
+from ._classifiers import (
+    DeepEnsembleClassifier,
+    MCDropoutClassifier,
+    TestTimeAugmentationClassifier,
+)
 
 __all__ = ["DeepEnsembleClassifier", "MCDropoutClassifier", "TestTimeAugmentationClassifier"]

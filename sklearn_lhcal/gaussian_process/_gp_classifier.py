@@ -1,6 +1,7 @@
 """A sparse Gaussian process classifier for labels and label histograms."""
 
 import warnings
+from dataclasses import KW_ONLY
 from typing import Literal, Self
 
 import numpy as np
@@ -11,7 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from .._rows import DistributionClassifierMixin, read_labels, weight_of
+from .._rows import DistributionClassifierMixin, parameters, read_labels, weight_of
 from .._utils.arrays import Floats
 from .._utils.checks import check_samples, plain_array
 from .._utils.devices import check_device, on_cpu
@@ -30,7 +31,7 @@ from ._hyperparameters import (
 )
 from ._kernels import PROFILES, Kernel
 from ._likelihoods import Dirichlet, Logistic, normal_draws
-from ._variational import Features, Labels, follow, moments, natural_gradients, prior
+from ._variational import Data, Features, Labels, follow, moments, natural_gradients, prior
 
 _DTYPES = {"float64": torch.float64, "float32": torch.float32}
 # Entries of Φ that are kept in memory.
@@ -48,6 +49,7 @@ _EPSILON = 0.01
 _NOISE = 1.0
 
 
+@parameters
 class SparseGPClassifier(DistributionClassifierMixin, ClassifierMixin, BaseEstimator):
     """Gaussian process classifier: class probabilities that know where data are missing.
 
@@ -187,38 +189,21 @@ class SparseGPClassifier(DistributionClassifierMixin, ClassifierMixin, BaseEstim
 
     accepts_label_histograms = True
 
-    def __init__(
-        self,
-        kernel: Literal["rbf", "matern12", "matern32", "matern52"] = "rbf",
-        *,
-        n_inducing: int = 500,
-        ard: bool = False,
-        optimize_hyperparameters: bool = True,
-        variance: float = 1.0,
-        lengthscale: ArrayLike | None = None,
-        polish: bool = False,
-        max_iter: int = 200,
-        tol: float = 1e-4,
-        batch_size: int | Literal["auto"] | None = "auto",
-        dtype: Literal["auto", "float64", "float32"] = "auto",
-        device: str = "cpu",
-        random_state: Seed = None,
-        verbose: Verbose = 0,
-    ) -> None:
-        self.kernel = kernel
-        self.n_inducing = n_inducing
-        self.ard = ard
-        self.optimize_hyperparameters = optimize_hyperparameters
-        self.variance = variance
-        self.lengthscale = lengthscale
-        self.polish = polish
-        self.max_iter = max_iter
-        self.tol = tol
-        self.batch_size = batch_size
-        self.dtype = dtype
-        self.device = device
-        self.random_state = random_state
-        self.verbose = verbose
+    kernel: Literal["rbf", "matern12", "matern32", "matern52"] = "rbf"
+    _: KW_ONLY
+    n_inducing: int = 500
+    ard: bool = False
+    optimize_hyperparameters: bool = True
+    variance: float = 1.0
+    lengthscale: ArrayLike | None = None
+    polish: bool = False
+    max_iter: int = 200
+    tol: float = 1e-4
+    batch_size: int | Literal["auto"] | None = "auto"
+    dtype: Literal["auto", "float64", "float32"] = "auto"
+    device: str = "cpu"
+    random_state: Seed = None
+    verbose: Verbose = 0
 
     @atomic
     def fit(self, X: Samples, y: LabelsLike, sample_weight: Weights = None) -> Self:
@@ -263,27 +248,26 @@ class SparseGPClassifier(DistributionClassifierMixin, ClassifierMixin, BaseEstim
 
     def _fit_latents(self, X, Z, counts, rng, bar):
         labels = self._labels(counts)
+        data = Data(X, Z, labels, self._precision(len(X), Z, labels))
 
         def report(bound):
             bar.update()
             bar.set_postfix(bound=f"{bound:.6g}")
 
-        likelihood, kernel, latent, _ = self._fit_kernel(X, Z, labels, rng, report)
-        keep = len(X) * len(Z) <= _KEPT
-        features = Features(X, Z, kernel, dtype=self._precision(len(X), Z, labels), keep=keep)
+        likelihood, kernel, latent, _ = self._fit_kernel(data, rng, report)
+        features = Features(data, kernel, keep=len(X) * len(Z) <= _KEPT)
         history = []
         max_iter = self.max_iter
         batch = self._batch(len(X), len(Z))
         # a regression needs one pass
         if batch is not None and isinstance(likelihood, Logistic):
             generator = torch.Generator().manual_seed(_seed(rng))
-            options = {"batch_size": batch, "generator": generator}
-            steps = natural_gradients(features, labels, latent, likelihood.local, **options)
+            steps = natural_gradients(features, latent, likelihood.local, batch, generator)
             latent = follow(latent, steps, history, report)
             if self.batch_size == "auto":
                 max_iter = min(max_iter, 3)
         passes = {"max_iter": max_iter, "tol": self.tol}
-        steps = likelihood.ascent(features, labels, latent, **passes)
+        steps = likelihood.ascent(features, latent, **passes)
         latent = follow(latent, steps, history, report)
         rose = np.diff(history[-2:]).max(initial=0.0)
         if len(history) >= self.max_iter and rose > labels.of_bound(self.tol):
@@ -294,7 +278,7 @@ class SparseGPClassifier(DistributionClassifierMixin, ClassifierMixin, BaseEstim
                 stacklevel=5,
             )
         if self.polish:
-            steps = likelihood.polish(features, labels, latent, **passes)
+            steps = likelihood.polish(features, latent, **passes)
             latent = follow(latent, steps, history, report)
         self.elbo_ = np.array(history)
         self.n_iter_ = len(history)
@@ -309,22 +293,20 @@ class SparseGPClassifier(DistributionClassifierMixin, ClassifierMixin, BaseEstim
         lengthscale = kernel.lengthscale.cpu().numpy() * self._unit
         self.lengthscale_ = lengthscale if self.ard else float(lengthscale[0])
 
-    def _fit_kernel(self, X, Z, labels, rng, report) -> Learned:
+    def _fit_kernel(self, data: Data, rng, report) -> Learned:
         """Likelihood, kernel in units of the scaled X, and q from where passes start."""
+        X, Z, labels, _ = data
 
         def some(most):
-            return np.sort(rng.choice(len(X), min(len(X), most), replace=False))
+            return data.at(np.sort(rng.choice(len(X), min(len(X), most), replace=False)))
 
         two = len(labels.n) == 1
         noise = _NOISE if self.optimize_hyperparameters else 0.0
         likelihood = Logistic() if two else Dirichlet(_EPSILON, noise)
         profile = PROFILES[self.kernel]
-        dtype = self._precision(len(X), Z, labels)
         few = some(max(2000, 4 * len(Z)))
         if self.lengthscale is None:
-            given = starting_lengthscale(
-                X[few], Z, labels.at(few), likelihood, profile, self.variance, dtype
-            )
+            given = starting_lengthscale(few, likelihood, profile, self.variance)
         else:
             given = np.asarray(self.lengthscale, np.float64) / self._unit
         lengthscale = self._tensor(np.broadcast_to(given, X.shape[1] if self.ard else 1))
@@ -332,21 +314,19 @@ class SparseGPClassifier(DistributionClassifierMixin, ClassifierMixin, BaseEstim
         start = Learned(likelihood, kernel, prior(len(labels.n), Z))
         if two and not self.optimize_hyperparameters:
             return start
-        rows = some(_LEARNED * len(Z))
-        tol = 3e-5 if len(rows) == len(X) else 3e-4
-        data = X[rows], Z, labels.at(rows)
+        part = some(_LEARNED * len(Z))
+        tol = 3e-5 if len(part.X) == len(X) else 3e-4
 
         def fit(start):
             if self.optimize_hyperparameters:
-                options = {"max_iter": 30, "dtype": dtype, "report": report}
-                return learn_in_stages(*data, start, tol, **options)
-            features = Features(X[rows], Z, kernel, dtype=dtype)
-            *_, (latent, _) = start.likelihood.ascent(features, data[2], start.latent)
+                return learn_in_stages(part, start, tol, max_iter=30, report=report)
+            features = Features(part, kernel)
+            *_, (latent, _) = start.likelihood.ascent(features, start.latent)
             return start._replace(latent=latent)
 
         if two:
             return fit(start)
-        return choose_epsilon(*data, start, fit, self._draw_seed, dtype)
+        return choose_epsilon(part, start, fit, self._draw_seed)
 
     def _precision(self, n: int, Z, labels) -> torch.dtype:
         if self.dtype != "auto":
@@ -361,7 +341,9 @@ class SparseGPClassifier(DistributionClassifierMixin, ClassifierMixin, BaseEstim
 
     def _labels(self, counts) -> Labels:
         """Labels of the second of two classes, or of each class."""
-        y = counts.T[1:] if counts.shape[1] == 2 else counts.T
+        y = counts.T
+        if len(y) == 2:
+            y = y[1:]
         n = np.broadcast_to(row_sum(counts), y.shape)
         return Labels(self._tensor(n), self._tensor(y))
 
@@ -390,7 +372,8 @@ class SparseGPClassifier(DistributionClassifierMixin, ClassifierMixin, BaseEstim
 
     def _log_odds(self, X) -> tuple[Floats, Floats]:
         """Mean and standard deviation of the latents, both of shape (C, n)."""
-        features = Features(self._tensor(X), self._Z, self._kernel, dtype=torch.float64)
+        data = Data(self._tensor(X), self._Z, None, torch.float64)
+        features = Features(data, self._kernel)
         parts = [moments(self._latent, block) for block in features]
         mean, var = (torch.cat(a, dim=1).cpu().numpy() for a in zip(*parts, strict=True))
         return mean, np.sqrt(var)

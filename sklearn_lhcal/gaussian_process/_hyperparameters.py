@@ -11,7 +11,7 @@ from torch import Tensor
 from .._utils.arrays import Floats
 from ._kernels import Kernel
 from ._likelihoods import Likelihood, Settled, normal_draws
-from ._variational import JITTER, Features, Labels, Latent, diagonal, narrow, prior
+from ._variational import JITTER, Data, Features, Latent, diagonal, narrow, prior
 
 # Where learning looks, wider where it starts outside; lengthscales in units of the scaled X.
 _VARIANCE = (1e-4, 1e4)
@@ -62,20 +62,13 @@ def gradient(features: Features, at: Settled) -> Tensor:
     return result
 
 
-def starting_lengthscale(
-    X: Tensor,
-    Z: Tensor,
-    labels: Labels,
-    likelihood: Likelihood,
-    profile,
-    variance,
-    dtype,
-):
+def starting_lengthscale(data: Data, likelihood: Likelihood, profile, variance):
     """The best of five lengthscales, from the distance of neighbours to that of any two.
 
     Distances are those of inducing points.
     """
     # by differences: a product leaves some points 1e-8 away from themselves, as if neighbours
+    Z = data.Z
     distances = torch.cdist(Z, Z, compute_mode="donot_use_mm_for_euclid_dist")
     pairs = distances[distances > 0]
     if not len(pairs):
@@ -84,10 +77,10 @@ def starting_lengthscale(
     candidates = np.geomspace(near, max(float(pairs.median()), near), _CANDIDATES)
     bounds = []
     for candidate in candidates:
-        kernel = Kernel(profile, X.new_tensor(variance), X.new_tensor([candidate]))
-        features = Features(X, Z, kernel, dtype=dtype, keep=True)
-        start = prior(len(labels.n), Z)
-        *_, (_, bound) = likelihood.ascent(features, labels, start, max_iter=_PASSES, tol=0.0)
+        kernel = Kernel(profile, Z.new_tensor(variance), Z.new_tensor([candidate]))
+        features = Features(data, kernel, keep=True)
+        start = prior(len(data.labels.n), Z)
+        *_, (_, bound) = likelihood.ascent(features, start, max_iter=_PASSES, tol=0.0)
         bounds.append(bound)
     return float(candidates[np.argmax(bounds)])
 
@@ -114,34 +107,21 @@ class Learned(NamedTuple):
     inverse: Any = None
 
 
-def learn_in_stages(
-    X: Tensor,
-    Z: Tensor,
-    labels: Labels,
-    start: Learned,
-    tol,
-    **options,
-) -> Learned:
+def learn_in_stages(data: Data, start: Learned, tol, **options) -> Learned:
     """The likelihood and the kernel that maximise the bound.
 
     Where there are many samples, most of the way is gone on a fifth of them, unless the start is
     that of a search nearby.
     """
-    if start.inverse is None and len(X) > _MANY * len(Z):
-        few = slice(None, None, _SHARE)
-        start = learn(X[few], Z, labels.at(few), start, tol=_ROUGH, **options)
+    if start.inverse is None and len(data.X) > _MANY * len(data.Z):
+        few = data.at(slice(None, None, _SHARE))
+        start = learn(few, start, tol=_ROUGH, **options)
         start = start._replace(inverse=start.inverse / _SHARE)
-    return learn(X, Z, labels, start, tol=tol, **options)
+    return learn(data, start, tol=tol, **options)
 
 
 def choose_epsilon(
-    X: Tensor,
-    Z: Tensor,
-    labels: Labels,
-    start: Learned,
-    fit: Callable[[Learned], Learned],
-    seed: int,
-    dtype,
+    data: Data, start: Learned, fit: Callable[[Learned], Learned], seed: int
 ) -> Learned:
     """The power of ten of the smallest leave-one-out loss, from 1e-6 to 100.
 
@@ -152,9 +132,9 @@ def choose_epsilon(
     def visit(factor: float, near: Learned) -> tuple[float, Learned]:
         likelihood = near.likelihood._replace(epsilon=near.likelihood.epsilon * factor)
         result = fit(near._replace(likelihood=likelihood))
-        features = Features(X, Z, result.kernel, dtype=dtype)
+        features = Features(data, result.kernel)
         draws = normal_draws(result.latent.mean, seed)
-        loss = result.likelihood.left_out_loss(features, labels, result.latent, draws)
+        loss = result.likelihood.left_out_loss(features, result.latent, draws)
         return loss, result
 
     least, first = visit(1.0, start)
@@ -171,17 +151,7 @@ def choose_epsilon(
     return best
 
 
-def learn(
-    X: Tensor,
-    Z: Tensor,
-    labels: Labels,
-    start: Learned,
-    *,
-    dtype,
-    max_iter: int,
-    tol: float,
-    report,
-) -> Learned:
+def learn(data: Data, start: Learned, *, max_iter: int, tol: float, report) -> Learned:
     """What maximises the bound.
 
     BFGS moves the logarithms of the parameters of kernel and likelihood, from `start` and the
@@ -193,20 +163,20 @@ def learn(
     nor, by the curvature, the next one raises the bound by `tol` of its value.
     """
     likelihood, kernel, latent, inverse = start
-    features = Features(X, Z, kernel, dtype=dtype, keep=True)
-    *_, (latent, _) = likelihood.ascent(features, labels, latent, max_iter=10, tol=1e-3)
+    features = Features(data, kernel, keep=True)
+    *_, (latent, _) = likelihood.ascent(features, latent, max_iter=10, tol=1e-3)
     of_kernel = torch.log(torch.cat([kernel.variance[None], kernel.lengthscale])).cpu().numpy()
     own = len(of_kernel)
     begin = np.append(of_kernel, likelihood.parameters)
 
     def evaluate(p, local):
-        values = X.new_tensor(np.exp(p[:own]))
+        values = data.X.new_tensor(np.exp(p[:own]))
         there = kernel._replace(variance=values[0], lengthscale=values[1:])
         model = likelihood.at(p[own:])
-        features = Features(X, Z, there, dtype=dtype, keep=True)
-        at = model.settled(features, labels, local)
+        features = Features(data, there, keep=True)
+        at = model.settled(features, local)
         report(at.bound)
-        slopes = gradient(features, at), model.slope(features, labels, at)
+        slopes = gradient(features, at), model.slope(features, at)
         return Place(model, there, p, at, torch.cat(slopes).cpu().numpy())
 
     ranges = [_VARIANCE] + [_LENGTHSCALE] * len(kernel.lengthscale)
@@ -214,7 +184,7 @@ def learn(
     low, high = np.log(ranges).T
     low = np.minimum(low, begin)
     high = np.maximum(high, begin)
-    best = evaluate(begin, likelihood.terms(features, labels, latent))
+    best = evaluate(begin, likelihood.terms(features, latent))
     if inverse is None:
         # a first step of length 1
         inverse = np.eye(len(begin)) / max(float(np.linalg.norm(best.gradient)), 1e-10)

@@ -73,29 +73,29 @@ class Logistic:
         """The same, without any."""
         return self
 
-    def slope(self, features: Features, labels: Labels, at: Settled) -> Tensor:
+    def slope(self, features: Features, at: Settled) -> Tensor:
         """That in none."""
-        return labels.y.new_empty(0)
+        return features.labels.y.new_empty(0)
 
-    def terms(self, features: Features, labels: Labels, latent: Latent) -> Local:
+    def terms(self, features: Features, latent: Latent) -> Local:
         """In one pass over all samples."""
-        return local_terms(features, labels, latent, self.local)
+        return local_terms(features, latent, self.local)
 
-    def ascent(self, features: Features, labels: Labels, latent: Latent, **passes):
+    def ascent(self, features: Features, latent: Latent, **passes):
         """Accelerated coordinate ascent."""
-        return coordinate_ascent(features, labels, latent, self.local, **passes)
+        return coordinate_ascent(features, latent, self.local, **passes)
 
-    def polish(self, features: Features, labels: Labels, latent: Latent, **passes):
+    def polish(self, features: Features, latent: Latent, **passes):
         """On from there to the bound itself, without that of Pólya and Gamma."""
-        sums = sweep(features, labels, latent, polya_gamma)
-        return natural_ascent(features, labels, latent, sums, quadratic, **passes)
+        sums = sweep(features, latent, polya_gamma)
+        return natural_ascent(features, latent, sums, quadratic, **passes)
 
-    def settled(self, features: Features, labels: Labels, local: Local) -> Settled:
+    def settled(self, features: Features, local: Local) -> Settled:
         """The bound is that of the best q for the last κ and θ."""
         variance = features.kernel.variance
         for _ in range(_STEPS):
             latent, _ = solve(sums_of(features, local), variance)
-            local = self.terms(features, labels, latent)
+            local = self.terms(features, latent)
         sums = sums_of(features, local)
         return Settled(local, sums, *solve(sums, variance))
 
@@ -128,9 +128,9 @@ class Dirichlet(NamedTuple):
         """The same with another s²."""
         return self._replace(noise=math.exp(parameters[0]))
 
-    def slope(self, features: Features, labels: Labels, at: Settled) -> Tensor:
+    def slope(self, features: Features, at: Settled) -> Tensor:
         """s²·Σ θ/2·(θ·E_q[(g − target)²] − 1)."""
-        total = labels.y.new_zeros(1)
+        total = features.labels.y.new_zeros(1)
         for block in features:
             mean, var = moments(at.latent, block)
             kappa, theta, _ = at.local.at(block.rows)
@@ -138,28 +138,26 @@ class Dirichlet(NamedTuple):
             total += (square - theta).sum()
         return self.noise / 2 * total
 
-    def terms(self, features: Features, labels: Labels, latent: Latent) -> Local:
+    def terms(self, features: Features, latent: Latent) -> Local:
         """The same at every q."""
-        return self.local(labels)
+        return self.local(features.labels)
 
-    def ascent(self, features: Features, labels: Labels, latent: Latent, **passes):
+    def ascent(self, features: Features, latent: Latent, **passes):
         """One pass, which is exact."""
-        sums = sums_of(features, self.local(labels))
+        sums = sums_of(features, self.local(features.labels))
         yield solve(sums, features.kernel.variance)
 
-    def polish(self, features: Features, labels: Labels, latent: Latent, **passes):
+    def polish(self, features: Features, latent: Latent, **passes):
         """No pass: there is nothing nearer."""
         return iter(())
 
-    def settled(self, features: Features, labels: Labels, local: Local) -> Settled:
+    def settled(self, features: Features, local: Local) -> Settled:
         """The best q, at once."""
-        local = self.local(labels)
+        local = self.local(features.labels)
         sums = sums_of(features, local)
         return Settled(local, sums, *solve(sums, features.kernel.variance))
 
-    def left_out_loss(
-        self, features: Features, labels: Labels, latent: Latent, draws: Tensor
-    ) -> float:
+    def left_out_loss(self, features: Features, latent: Latent, draws: Tensor) -> float:
         """Log loss of each sample's labels given those of all others, nats, the mean over labels.
 
         Without its own term, a sample's Φᵀv of mean m and variance a under q has the variance
@@ -167,7 +165,7 @@ class Dirichlet(NamedTuple):
         """
         total = 0.0
         for block in features:
-            here = labels.at(block.rows)
+            here = features.labels.at(block.rows)
             mean, var = moments(latent, block)
             kappa, theta, _ = self.local(here)
             a = (var - block.rest).clamp_min(0)
@@ -175,7 +173,7 @@ class Dirichlet(NamedTuple):
             scale = torch.sqrt(a / left + block.rest)
             p = proba((mean - kappa * a) / left, scale, draws)
             total -= float(torch.xlogy(here.y, p).sum())
-        return total / float(labels.n[0].sum())
+        return total / float(features.labels.n[0].sum())
 
 
 # what passes and the search for a kernel ask for

@@ -48,6 +48,22 @@ class Labels(NamedTuple):
         return tol * float(self.n[0].sum())
 
 
+class Data(NamedTuple):
+    """Scaled samples X (n, n_features), inducing points Z, labels, and the type of Φ in products.
+
+    Where there is only a prediction there are no labels.
+    """
+
+    X: Tensor
+    Z: Tensor
+    labels: Any
+    dtype: torch.dtype
+
+    def at(self, rows) -> "Data":
+        """Some of the samples."""
+        return self._replace(X=self.X[rows], labels=self.labels.at(rows))
+
+
 class Latent(NamedTuple):
     """q(v) of C latents: mu (C, m + 1), and lower triangles R (C, m + 1, m + 1) with S = RᵀR."""
 
@@ -93,16 +109,14 @@ class Block(NamedTuple):
 
 
 class Features:
-    """Φ of samples X (n, n_features), block by block; kept in memory where asked for."""
+    """Φ of samples with their labels, block by block; kept in memory where asked for."""
 
-    def __init__(self, X: Tensor, Z: Tensor, kernel: Kernel, *, dtype, keep: bool = False):
-        self.X = X
-        self.Z = Z
+    def __init__(self, data: Data, kernel: Kernel, *, keep: bool = False):
+        self.X, self.Z, self.labels, self.dtype = data
         self.kernel = kernel
-        self.dtype = dtype
-        self.whitener = kernel.whitener(Z, JITTER)
-        step = max(1, _BLOCK // len(Z))
-        self.rows = [slice(i, min(i + step, len(X))) for i in range(0, len(X), step)]
+        self.whitener = kernel.whitener(self.Z, JITTER)
+        n, step = len(self.X), max(1, _BLOCK // len(self.Z))
+        self.rows = [slice(i, min(i + step, n)) for i in range(0, n, step)]
         self._kept = None
         if keep:
             self._kept = list(self)
@@ -168,9 +182,13 @@ class Sums(NamedTuple):
         """Those of all blocks of samples, pairs of features and local terms."""
         sums: Any = None
         for block, local in blocks:
+            phi = block.phi
             if sums is None:
-                sums = cls.zeros(len(local.theta), len(block.phi), block.phi)
-            sums._add(block.phi, local)
+                sums = cls.zeros(len(local.theta), len(phi), phi)
+            for gram, theta in zip(sums.gram, local.theta.to(phi.dtype), strict=True):
+                gram += (phi * theta) @ phi.T
+            sums.kappa.add_(local.kappa.to(phi.dtype) @ phi.T)
+            sums.constant.add_(local.constant.sum(1))
         return sums
 
     @classmethod
@@ -178,17 +196,6 @@ class Sums(NamedTuple):
         """Sums of no samples, of m samples of Φ."""
         shapes = (n_latents, m, m), (n_latents, m), (n_latents,)
         return cls(*(like.new_zeros(shape, dtype=torch.float64) for shape in shapes))
-
-    def _add(self, phi: Tensor, local: Local) -> None:
-        """Add a block of samples, in place."""
-        for gram, theta in zip(self.gram, local.theta.to(phi.dtype), strict=True):
-            gram += (phi * theta) @ phi.T
-        self.kappa.add_(local.kappa.to(phi.dtype) @ phi.T)
-        self.constant.add_(local.constant.sum(1))
-
-    def times(self, a: float) -> "Sums":
-        """a·self."""
-        return Sums(*(a * x for x in self))
 
     def towards(self, other: "Sums", step: float) -> "Sums":
         """(1 − step)·self + step·other."""
@@ -218,17 +225,15 @@ def solve(sums: Sums, variance) -> tuple[Latent, float]:
     return Latent(mu, R), float(bound.sum())
 
 
-def local_blocks(
-    features: Features, labels: Labels, latent: Latent, local: Terms
-) -> Iterator[tuple[Block, Local]]:
+def local_blocks(features: Features, latent: Latent, local: Terms) -> Iterator[tuple[Block, Local]]:
     """Features and the local terms at q, block by block."""
     for block in features:
-        yield block, local(labels.at(block.rows), *moments(latent, block))
+        yield block, local(features.labels.at(block.rows), *moments(latent, block))
 
 
-def local_terms(features: Features, labels: Labels, latent: Latent, local: Terms) -> Local:
+def local_terms(features: Features, latent: Latent, local: Terms) -> Local:
     """κ, θ and constants of all samples at q."""
-    parts = [result for _, result in local_blocks(features, labels, latent, local)]
+    parts = [result for _, result in local_blocks(features, latent, local)]
     return Local(*(torch.cat(a, dim=1) for a in zip(*parts, strict=True)))
 
 
@@ -237,26 +242,26 @@ def sums_of(features: Features, local: Local) -> Sums:
     return Sums.total((block, local.at(block.rows)) for block in features)
 
 
-def sweep(features: Features, labels: Labels, latent: Latent, local: Terms) -> Sums:
+def sweep(features: Features, latent: Latent, local: Terms) -> Sums:
     """One pass over all samples: the sums of κ and θ at q."""
-    return Sums.total(local_blocks(features, labels, latent, local))
+    return Sums.total(local_blocks(features, latent, local))
 
 
 def coordinate_ascent(
-    features: Features, labels: Labels, latent: Latent, local: Terms, *, max_iter: int, tol: float
+    features: Features, latent: Latent, local: Terms, *, max_iter: int, tol: float
 ):
     """Yield (q, bound) after each pass, until the bound rises by less than `tol` per label.
 
     The bound never falls. A pass starts ahead of q, on from μ by Nesterov's share of its last step.
     One that would lower the bound is done again from q itself.
     """
-    enough = labels.of_bound(tol)
+    enough = features.labels.of_bound(tol)
     last = -np.inf
     ahead = latent
     k = 0
 
     def step(start):
-        return solve(sweep(features, labels, start, local), features.kernel.variance)
+        return solve(sweep(features, start, local), features.kernel.variance)
 
     for _ in range(max_iter):
         new, bound = step(ahead)
@@ -274,10 +279,8 @@ def coordinate_ascent(
 
 def natural_gradients(
     features: Features,
-    labels: Labels,
     latent: Latent,
     local: Terms,
-    *,
     batch_size: int,
     generator,
 ):
@@ -292,8 +295,9 @@ def natural_gradients(
     order = torch.randperm(n, generator=generator).to(features.X.device)
     for t, rows in enumerate(order.split(batch_size), 1):
         block = features.at(rows)
-        here = local(labels.at(rows), *moments(latent, block))
-        part = Sums.total([(block, here)]).times(n / len(rows))
+        here = local(features.labels.at(rows), *moments(latent, block))
+        scale = n / len(rows)
+        part = Sums(*(scale * x for x in Sums.total([(block, here)])))
         sums = sums.towards(part, t**-0.7)
         latent, bound = solve(sums, variance)
     yield latent, bound
@@ -301,7 +305,6 @@ def natural_gradients(
 
 def natural_ascent(
     features: Features,
-    labels: Labels,
     latent: Latent,
     tried: Sums,
     local: Terms,
@@ -314,11 +317,11 @@ def natural_ascent(
     It starts at q, with the sums that q solves. The bound never falls: a step that would lower it
     is taken back and halved.
     """
-    enough = labels.of_bound(tol)
+    enough = features.labels.of_bound(tol)
     last = -np.inf
     step = 1.0
     for _ in range(max_iter):
-        here = sweep(features, labels, latent, local)
+        here = sweep(features, latent, local)
         bound = float(here.constant.sum()) - divergence(latent)
         if bound < last:
             step /= 2

@@ -81,7 +81,8 @@ def adjudication_test(
         Numbers of labels are permuted within these groups: sites, say, with numbers of readers of
         their own. Where the order is known they make no difference.
     random_state : int, RandomState instance or None, default=0
-        Draws the pairs and the permutations where only counts are known: p depends on it somewhat.
+        Draws the pairs and the permutations where only counts are known: p depends somewhat on it,
+        and on the order of the samples.
 
     Returns
     -------

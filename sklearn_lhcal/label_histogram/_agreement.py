@@ -10,12 +10,13 @@ from functools import partial
 from typing import Literal, NamedTuple
 
 import numpy as np
+from scipy import sparse
 from sklearn.exceptions import UndefinedMetricWarning
 
 from .._utils.arrays import Floats
 from .._utils.checks import as_floats, check_finite
 from .._utils.names import numbers_of
-from .._utils.tags import MeanOfTerms, OfRows, metric
+from .._utils.tags import MeanOfTerms, OfSums, metric
 from .._utils.types import ArrayLike, LabelsLike, Weights
 from ._annotations import Annotations
 from ._labels import Labels, read_labels, weight_of
@@ -31,13 +32,16 @@ class _Labelled(NamedTuple):
     scale: int = 0
 
 
-def score(value: Callable, y, weights, sample_weight, **options) -> float:
+def score(function: Callable, y, weights, sample_weight) -> float:
     """What a public function does: read, check, return."""
     labels = read_labels(y)
     labels.warn_if_adjudicated()
     w = weight_of(labels, None, y, sample_weight)
     w = np.ones(len(labels)) if w is None else w
-    result = float(value(_Labelled(labels, w), weights=weights, **options))
+    rated = labels.rated
+    rows = _Labelled(labels.take(rated), w[rated])
+    with np.errstate(invalid="ignore"):
+        result = vars(function)["tags"].value(rows, weights=weights)
     if np.isnan(result):
         warnings.warn(
             "Agreement is undefined and set to NaN: no sample with a positive weight has two "
@@ -48,101 +52,46 @@ def score(value: Callable, y, weights, sample_weight, **options) -> float:
     return result
 
 
-def fleiss(rows, *, weights: Similarity) -> float:
-    """The coefficient of ``p_e = πᵀSπ``, with the mean π of μ̂_i over the samples with a rater."""
-    S = similarity(weights, rows.labels)
-    pi = _mean_shares(rows)
-    return _beyond(float(pi @ S @ pi), _observed(rows, S))
-
-
-def gwet(rows, *, weights: Similarity) -> float:
-    """The coefficient of ``p_e = ΣS/(K(K − 1)) Σ_k π_k(1 − π_k)``, of the same π."""
-    S = similarity(weights, rows.labels)
-    pi = _mean_shares(rows)
-    # classes of a model alone do not count
-    own = rows.labels.own
-    K = own.sum()
-    if K == 1:
-        return float("nan")
-    p_e = float(S[own][:, own].sum() / (K * (K - 1)) * (pi * (1 - pi)).sum())
-    return _beyond(p_e, _observed(rows, S))
-
-
-def conger(rows, *, weights: Similarity) -> float:
-    """The coefficient of ``p_e = [(Σp_r)ᵀS(Σp_r) − Σ p_rᵀSp_r] / (R(R − 1))``.
-
-    That is two different raters, a sample each.
-    """
-    S = similarity(weights, rows.labels)
-    p = _rater_shares(rows)
-    R = len(p)
-    if R < 2:
-        return float("nan")
-    total = p.sum(axis=0)
-    p_e = float(total @ S @ total - np.einsum("rk,kl,rl->", p, S, p)) / (R * (R - 1))
-    return _beyond(p_e, _observed(rows, S))
-
-
-def cohen(rows, *, weights: Similarity) -> float:
-    """`conger` for two raters, or for one, where it is NaN."""
-    R = len(_rater_shares(rows))
-    if R > 2:
-        raise ValueError(
-            f"cohen_kappa is of two raters, y has {R}; use conger_kappa for any number of raters."
-        )
-    return conger(rows, weights=weights)
-
-
-def _beyond(p_e: float, p_a: float) -> float:
-    """``(p_a − p_e)/(1 − p_e)``; where all labels are of one class nothing is beyond chance."""
-    if not p_e < 1 - 1e-12:
-        return float("nan")
-    return (p_a - p_e) / (1 - p_e)
-
-
-def _mean_shares(rows) -> Floats:
-    """π, shape (K,): the mean of μ̂_i over the samples with a rater."""
-    w = np.where(rows.labels.n > 0, rows.weight, 0.0)
-    return w @ np.nan_to_num(rows.labels.mu) / (w.sum() or np.nan)
-
-
-def observed_agreement(rows, *, weights: Similarity) -> float:
-    """p_a for weights of any form."""
-    return _observed(rows, similarity(weights, rows.labels))
-
-
-def _observed(rows, S: Floats) -> float:
-    """``p_a = mean_i Σ_k y_ik ((yS)_ik − 1) / (n_i(n_i − 1))`` over samples with two raters."""
-    several = rows.labels.n > 1
-    w = rows.weight[several]
-    if not w.sum() > 0:
-        return float("nan")
-    mu = rows.labels.mu[several]
-    n = rows.labels.n[several]
-    return float(np.average(_of_rows(mu, n, S), weights=w))
-
-
-def _of_rows(mu, n, S: Floats) -> Floats:
-    """p_a of each sample, (n,): q is the agreement of two draws with replacement."""
-    q = np.einsum("ik,kl,il->i", mu, S, mu, optimize=True)
-    return q - (1 - q) / (n - 1)
-
-
 def agreement_terms(rows, *, weights: Similarity) -> tuple[Floats, Floats]:
     """Numerators and denominators of p_a, for samples with two raters or more."""
-    S = similarity(weights, rows.labels)
-    return rows.weight * _of_rows(rows.labels.mu, rows.labels.n, S), rows.weight
+    labels = rows.labels
+    W, N = (rows.weight[:, None] * _pairs(labels.mu, labels.n, similarity(weights, labels))).T
+    return N, W
 
 
-def _rater_shares(rows) -> Floats:
-    """``p_r``, shape (R, K): the class shares of each rater with a label."""
-    labels = _annotated(rows.labels)
-    K = labels.shape[1]
-    R = len(labels.raters)
-    w = rows.weight[labels.row]
-    p = np.bincount(labels.rater * K + labels.label, weights=w, minlength=R * K).reshape(R, K)
-    given = p.sum(axis=1)
-    return p[given > 0] / given[given > 0, None]
+def _pairs(mu, n, S: Floats) -> Floats:
+    """1{n_i > 1} and 1{n_i > 1} p_a of samples, (n, 2)."""
+    # q is the agreement of two draws with replacement
+    q = np.einsum("ik,kl,il->i", mu, S, mu, optimize=True)
+    several = np.broadcast_to(n > 1, len(mu))
+    return np.stack([several, several * (q - (1 - q) / np.maximum(n - 1, 1))], axis=1)
+
+
+def _shared(mu, n, rows, *, weights: Similarity) -> Floats:
+    """``[1{n_i > 1}, 1{n_i > 1} p_a, μ̂_i]``, (n, 2 + K)."""
+    return np.hstack([_pairs(mu, n, similarity(weights, rows.labels)), mu])
+
+
+def _shared_terms(rows, **options) -> Floats:
+    """The same times w_i."""
+    return rows.weight[:, None] * _shared(rows.labels.mu, rows.labels.n, rows, **options)
+
+
+def _of_raters(mu, n, rows, *, weights: Similarity) -> Floats:
+    """The same with labels of each rater in place of μ̂_i, as many as of a sample on average."""
+    y = rows.labels
+    load = np.bincount(y.rater, rows.weight[y.row], len(y.raters)) / rows.weight.sum()
+    return np.hstack([_pairs(mu, n, similarity(weights, y)), np.kron(load, mu)])
+
+
+def _rater_terms(rows, *, weights: Similarity) -> sparse.csr_array:
+    """``w_i [1{n_i > 1}, 1{n_i > 1} p_a, 1{r says k}]``, (n, 2 + RK)."""
+    y = _annotated(rows.labels)
+    n, K = y.shape
+    pairs = rows.weight[:, None] * _pairs(y.mu, y.n, similarity(weights, y))
+    said = rows.weight[y.row], (y.row, y.rater * K + y.label)
+    table = sparse.coo_array(said, shape=(n, len(y.raters) * K))
+    return sparse.hstack([sparse.coo_array(pairs), table], format="csr")
 
 
 def _annotated(labels: Labels) -> Annotations:
@@ -155,37 +104,108 @@ def _annotated(labels: Labels) -> Annotations:
     return labels
 
 
-def alpha(rows, *, weights: Similarity) -> float:
-    """``1 − D_o/D_e``, over samples with two raters or more."""
+@np.errstate(all="ignore")
+def _beyond(p_e: Floats, sums: Floats) -> Floats:
+    """``(p_a − p_e)/(1 − p_e)``; where all labels are of one class nothing is beyond chance."""
+    p_a = sums[..., 1] / sums[..., 0]
+    return np.where(p_e < 1 - 1e-12, (p_a - p_e) / (1 - p_e), np.nan)
+
+
+@np.errstate(all="ignore")
+def _shares(sums: Floats) -> Floats:
+    """Sums over classes, in shares; NaN where there are none."""
+    return sums / sums.sum(axis=-1, keepdims=True)
+
+
+def fleiss(sums: Floats, labels: Labels, *, weights: Similarity) -> Floats:
+    """The coefficient of ``p_e = πᵀSπ``, with the mean π of μ̂_i over the samples."""
+    pi = _shares(sums[..., 2:])
+    return _beyond((pi @ similarity(weights, labels) * pi).sum(axis=-1), sums)
+
+
+def gwet(sums: Floats, labels: Labels, *, weights: Similarity) -> Floats:
+    """The coefficient of ``p_e = ΣS/(K(K − 1)) Σ_k π_k(1 − π_k)``, of the same π."""
+    pi = _shares(sums[..., 2:])
+    # classes of a model alone do not count
+    S = similarity(weights, labels)[labels.own][:, labels.own]
+    K = len(S)
+    p_e = S.sum() / max(K * (K - 1), 1) * (pi * (1 - pi)).sum(axis=-1)
+    return _beyond(p_e if K > 1 else np.nan * p_e, sums)
+
+
+@np.errstate(all="ignore")
+def conger(sums: Floats, labels: Labels, *, weights: Similarity) -> Floats:
+    """The coefficient of ``p_e = [(Σp_r)ᵀS(Σp_r) − Σ p_rᵀSp_r] / (R(R − 1))``.
+
+    That is two different raters with a label, a sample each.
+    """
+    S = similarity(weights, labels)
+    p = np.nan_to_num(_shares(sums[..., 2:].reshape(*sums.shape[:-1], -1, len(S))))
+    R = (p.sum(axis=-1) > 0).sum(axis=-1)
+    total = p.sum(axis=-2)
+    same = (p @ S * p).sum(axis=(-2, -1))
+    return _beyond(((total @ S * total).sum(axis=-1) - same) / (R * (R - 1)), sums)
+
+
+def _two_raters(rows, *, weights: Similarity) -> sparse.csr_array:
+    """`conger`'s of two raters, or one."""
+    labels = _annotated(rows.labels)
+    R = np.count_nonzero(np.bincount(labels.rater, rows.weight[labels.row]))
+    if R > 2:
+        raise ValueError(
+            f"cohen_kappa is of two raters, y has {R}; use conger_kappa for any number of raters."
+        )
+    return _rater_terms(rows, weights=weights)
+
+
+def _of_alpha(mu, n, rows, *, weights: Similarity) -> sparse.csr_array:
+    """``[y_i, y_iᵀδy_i/(n_i − 1)]``, (n, K + 1), with the power of two that weights lack.
+
+    Of "ordinal", whose δ depends on the sums, all ``y_ik y_il/(n_i − 1)``, (n, K + K²).
+    """
+    y = sparse.csr_array((np.ldexp(n, rows.scale) * mu.T).T)
+    others = (n / np.maximum(n - 1, 1) * mu.T).T
+    if not _is_ordinal(weights):
+        others = others @ (1 - similarity(weights, rows.labels))
+        return sparse.hstack([y, y.multiply(others).sum(axis=1)[:, None]], format="csr")
+    pairs = [y.multiply(others[:, [k]]) for k in range(y.shape[1])]
+    return sparse.hstack([y, *pairs], format="csr")
+
+
+def _alpha_terms(rows, *, weights: Similarity) -> sparse.csr_array:
+    """The same times w_i, of samples with two raters."""
     labels = rows.labels
     if labels.known:
         raise ValueError("krippendorff_alpha needs finitely many raters; give counts.")
-    several = (labels.n > 1) & (rows.weight > 0)
-    if not several.any():
-        return float("nan")
-    y = labels.counts[several]
-    n = labels.n[several]
-    w = np.ldexp(rows.weight[several], rows.scale)
-    N = w @ n
-    if not N > 1:
+    w = rows.weight * (labels.n > 1)
+    N = np.ldexp(w, rows.scale) @ labels.n
+    if N and not N > 1:
         raise ValueError(
             f"sample_weight repeats samples: all labels weigh {N:.3g}, no more than one."
         )
-    Y = w @ y
+    return sparse.diags_array(w) @ _of_alpha(labels.mu, labels.n, rows, weights=weights)
+
+
+@np.errstate(all="ignore")
+def alpha(sums: Floats, labels: Labels, *, weights: Similarity) -> Floats:
+    """``1 − D_o/D_e``, over samples with two raters or more."""
+    K = labels.shape[1]
+    Y, apart = sums[..., :K], sums[..., K:]
+    N = Y.sum(axis=-1)
     delta = 1 - similarity(weights, labels)
-    if isinstance(weights, str) and weights == "ordinal":
-        delta = _ordinal_distances(Y)
-    D_o = (w / (n - 1)) @ np.einsum("ik,kl,il->i", y, delta, y, optimize=True) / N
-    D_e = Y @ delta @ Y / (N * (N - 1))
-    if not D_e > 0:
-        return float("nan")
-    return float(1 - D_o / D_e)
+    if _is_ordinal(weights):
+        # δ_kl = (Σ_{g=k..l} Y_g − (Y_k + Y_l)/2)²: how many labels lie between
+        middle = np.cumsum(Y, axis=-1) - Y / 2
+        delta = (middle[..., :, None] - middle[..., None, :]) ** 2
+        apart = apart * delta.reshape(apart.shape)
+    D_o = apart.sum(axis=-1) / N
+    D_e = (Y[..., None, :] @ delta @ Y[..., None])[..., 0, 0] / (N * (N - 1))
+    return np.where(D_e > 0, 1 - D_o / D_e, np.nan)
 
 
-def _ordinal_distances(Y: Floats) -> Floats:
-    """``δ_kl = (Σ_{g=k..l} Y_g − (Y_k + Y_l)/2)²``: how many labels lie between."""
-    middle = np.cumsum(Y) - Y / 2
-    return (middle[:, None] - middle) ** 2
+def _is_ordinal(weights: Similarity) -> bool:
+    """Whether distances are Krippendorff's ordinal ones."""
+    return isinstance(weights, str) and weights == "ordinal"
 
 
 def similarity(weights: Similarity, labels: Labels) -> Floats:
@@ -236,10 +256,13 @@ def _checked(S: Floats, K: int) -> Floats:
     return S
 
 
-_coefficient = partial(OfRows, greater_is_better=True, compares_raters=True, of_labels=True)
+_AGREEMENT: dict = {"greater_is_better": True, "of_labels": True, "bounds": (-np.inf, 1.0)}
+_coefficient = partial(OfSums, compares_raters=True, **_AGREEMENT)
+_of_shares = partial(_coefficient, terms=_shared_terms, of_unit=_shared)
+_by_raters = partial(_coefficient, of_unit=_of_raters, of_sums=conger)
 
 
-@metric(MeanOfTerms(greater_is_better=True, least_raters=2, terms=agreement_terms, of_labels=True))
+@metric(MeanOfTerms(least_raters=2, terms=agreement_terms, **_AGREEMENT))
 def percent_agreement(
     y: LabelsLike, *, weights: Similarity = "nominal", sample_weight: Weights = None
 ) -> float:
@@ -285,10 +308,10 @@ def percent_agreement(
     >>> percent_agreement([[2, 0], [1, 1]])
     0.5
     """
-    return score(observed_agreement, y, weights, sample_weight)
+    return score(percent_agreement, y, weights, sample_weight)
 
 
-@metric(_coefficient(of_rows=fleiss))
+@metric(_of_shares(of_sums=fleiss))
 def fleiss_kappa(
     y: LabelsLike, *, weights: Similarity = "nominal", sample_weight: Weights = None
 ) -> float:
@@ -327,10 +350,10 @@ def fleiss_kappa(
     >>> round(fleiss_kappa(load_psychiatric_diagnoses().counts), 3)
     0.43
     """
-    return score(fleiss, y, weights, sample_weight)
+    return score(fleiss_kappa, y, weights, sample_weight)
 
 
-@metric(_coefficient(of_rows=gwet))
+@metric(_of_shares(of_sums=gwet))
 def gwet_ac(
     y: LabelsLike, *, weights: Similarity = "nominal", sample_weight: Weights = None
 ) -> float:
@@ -368,10 +391,10 @@ def gwet_ac(
     >>> round(gwet_ac(load_psychiatric_diagnoses().counts), 3)
     0.448
     """
-    return score(gwet, y, weights, sample_weight)
+    return score(gwet_ac, y, weights, sample_weight)
 
 
-@metric(_coefficient(of_rows=conger))
+@metric(_by_raters(terms=_rater_terms))
 def conger_kappa(
     y: LabelsLike, *, weights: Similarity = "nominal", sample_weight: Weights = None
 ) -> float:
@@ -411,10 +434,10 @@ def conger_kappa(
     >>> round(conger_kappa(y), 3)
     -0.071
     """
-    return score(conger, y, weights, sample_weight)
+    return score(conger_kappa, y, weights, sample_weight)
 
 
-@metric(_coefficient(of_rows=cohen))
+@metric(_by_raters(terms=_two_raters))
 def cohen_kappa(
     y: LabelsLike, *, weights: Similarity = "nominal", sample_weight: Weights = None
 ) -> float:
@@ -454,10 +477,10 @@ def cohen_kappa(
     >>> cohen_kappa(y)
     0.5
     """
-    return score(cohen, y, weights, sample_weight)
+    return score(cohen_kappa, y, weights, sample_weight)
 
 
-@metric(_coefficient(of_rows=alpha, least_raters=2))
+@metric(_coefficient(of_sums=alpha, least_raters=2, terms=_alpha_terms, of_unit=_of_alpha))
 def krippendorff_alpha(
     y: LabelsLike,
     *,
@@ -502,4 +525,4 @@ def krippendorff_alpha(
     >>> round(krippendorff_alpha(load_psychiatric_diagnoses().counts), 3)
     0.433
     """
-    return score(alpha, y, weights, sample_weight)
+    return score(krippendorff_alpha, y, weights, sample_weight)

@@ -109,16 +109,11 @@ class BinSums:
 
         `ww` and `wwee` become ``Σ_g W_gb²`` and ``Σ_g (Σ_{i∈g} w e)²``; `groups` are codes (n,).
         """
-        B, G = self.bins.n_bins, groups.max() + 1
-        index = self.bins.index(z)
-        for k in range(len(self.w)):
-            # bins and groups that occur together: at most n
-            cells, cell = np.unique(index[:, k] * G + groups, return_inverse=True)
-            e = mu[:, k] - z[:, k]
-            W_gb = np.bincount(cell, weights=w)
-            we = np.bincount(cell, weights=e if w is None else w * e)
-            self.ww[k] = np.bincount(cells // G, weights=W_gb**2, minlength=B)
-            self.wwee[k] = np.bincount(cells // G, weights=we**2, minlength=B)
+        weight = np.ones(len(z)) if w is None else w
+        we = weight[:, None] * (mu - z)
+        for k, b in enumerate(self.bins.index(z).T):
+            self.ww[k] = squares(weight, groups, b, self.bins.n_bins)
+            self.wwee[k] = squares(we[:, k], groups, b, self.bins.n_bins)
 
     def merge(self, other: "BinSums") -> None:
         """Add the sums of other samples, binned alike."""
@@ -358,6 +353,15 @@ def squares(values: NDArray, codes: NDArray, index: NDArray, n_bins: int) -> Flo
     cells, cell = np.unique(cell, return_inverse=True)
     sums = np.bincount(cell, values)
     return np.bincount(cells % n_bins, sums**2, n_bins).astype(np.float64)
+
+
+def group_means(mu: Floats, w: Floats, group: Indices) -> Floats:
+    """The weighted mean of μ̂ over the samples of the same group as each one, shape (n, K)."""
+    W = np.bincount(group, weights=w)
+    sums = np.zeros((len(W), mu.shape[1]))
+    np.add.at(sums, group, w[:, None] * mu)
+    means = sums / np.maximum(W, 1e-300)[:, None]
+    return means[group]
 
 
 def pairs_within(indptr: NDArray) -> tuple[Indices, Indices]:

@@ -56,14 +56,14 @@ def calibration_parts(sums: BinSums) -> Floats:
         # one text for all blocks of a jackknife, so that it is shown once
         warnings.warn(
             "More than 5% of the weight lies in bins whose samples all belong to one group or one "
-            "rater; these bins count 0. Use fewer bins, or strategy='quantile'; the dropped_weight "
-            "of loss_decomposition says how much weight is left out.",
+            "rater; these bins count 0. Use fewer bins, or strategy='quantile'.",
             stacklevel=2,
         )
     return sums.calibration_loss()
 
 
-def _calibration_of(sums: BinSums, *, p: float = 2, loss: str = "squared", **bins) -> float:
+def calibration_of(sums: BinSums, *, p: float = 2, loss: str = "squared", **bins) -> float:
+    """CL, in the disagreement of two raters Eq. (41) to (44); or of another exponent or loss."""
     if loss == "log":
         z, c = sums.means()
         # Σ_k of c log(c/z) − c + z is the divergence of the log loss, P1 Eq. (5)
@@ -76,7 +76,7 @@ def _calibration_of(sums: BinSums, *, p: float = 2, loss: str = "squared", **bin
 
 
 def _rooted_of(sums: BinSums, *, p: float, **options) -> float:
-    return signed_root(_calibration_of(sums, p=p, **options), p)
+    return signed_root(calibration_of(sums, p=p, **options), p)
 
 
 _of_classes = partial(LossOverBins, greater_is_better=False, binned=class_bins)
@@ -93,7 +93,7 @@ def _loss_tags(
             'loss must be "squared", or "log" with bias_correction=None and p=2, got '
             f"{loss!r} with {bias_correction!r} and {p!r}."
         )
-    return _of_classes(of_sums=_calibration_of, biased=bias_correction is None)
+    return _of_classes(of_sums=calibration_of, biased=bias_correction is None)
 
 
 def _error_tags(*, p, **options) -> LossOverBins:
@@ -198,9 +198,7 @@ def calibration_loss(
     >>> calibration_loss([[3, 1], [2, 2]], [[0.5, 0.5], [0.5, 0.5]], bias_correction=None)
     0.03125
     """
-    options = {"p": p, "n_bins": n_bins, "strategy": strategy, "bias_correction": bias_correction}
-    options |= {"loss": loss, "distance": distance}
-    return score(calibration_loss, y, prediction, sample_weight, groups, **options)
+    return score(calibration_loss, **locals())
 
 
 @metric(_error_tags)
@@ -238,9 +236,7 @@ def calibration_error(
     ... ).__round__(4)
     0.3536
     """
-    options = {"p": p, "n_bins": n_bins, "strategy": strategy, "bias_correction": bias_correction}
-    options["distance"] = distance
-    return score(calibration_error, y, prediction, sample_weight, groups, **options)
+    return score(calibration_error, **locals())
 
 
 @metric(_dispersion_tags)
@@ -277,9 +273,7 @@ def dispersion_loss(
     >>> round(dispersion_loss([[4, 0], [2, 2]], [[0.5, 0.5], [0.5, 0.5]], bias_correction=None), 4)
     0.125
     """
-    options = {"n_bins": n_bins, "strategy": strategy, "bias_correction": bias_correction}
-    options["distance"] = distance
-    return score(dispersion_loss, y, prediction, sample_weight, groups, **options)
+    return score(dispersion_loss, **locals())
 
 
 @metric(partial(_dispersion_tags, signed_root=True))
@@ -313,6 +307,4 @@ def dispersion_error(
     >>> round(dispersion_error([[4, 0], [2, 2]], [[0.5, 0.5], [0.5, 0.5]], bias_correction=None), 4)
     0.3536
     """
-    options = {"n_bins": n_bins, "strategy": strategy, "bias_correction": bias_correction}
-    options["distance"] = distance
-    return score(dispersion_error, y, prediction, sample_weight, groups, **options)
+    return score(dispersion_error, **locals())

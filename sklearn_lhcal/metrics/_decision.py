@@ -4,7 +4,9 @@ P4 is *Calibration for decision making via empirical risk minimization* (anonymo
 Letters: C costs (K, D), z class probabilities, μ̂ = y/n_i label frequencies, ``f(d) = Σ_k z_k
 C_kd`` the expected cost of a decision."""
 
-from typing import NamedTuple
+from collections.abc import Callable
+from functools import partial
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +15,7 @@ from .._rows import (
     PredictionLike,
     Rows,
     class_column,
+    proba_of,
     read_labels,
     read_prediction,
     read_with_costs,
@@ -25,7 +28,7 @@ from .._utils.names import Side, check_row_names
 from .._utils.results import result
 from .._utils.tags import MeanOfTerms, metric
 from .._utils.types import ArrayLike, Bandwidth, LabelsLike, Weights
-from ..distributions import Distribution
+from ._binned import group_means
 from ._evaluate import score, weighted
 from ._kernel_bandwidth import as_tensor, choose_bandwidth
 
@@ -33,7 +36,7 @@ from ._kernel_bandwidth import as_tensor, choose_bandwidth
 def _meet(prediction, cost_matrix) -> tuple[Floats, Costs]:
     """Class probabilities, and costs with their samples in the same order."""
     found, classes = read_prediction(prediction)
-    z = found.mean() if isinstance(found, Distribution) else found
+    z = proba_of(found)
     costs = check_cost_matrix(cost_matrix, a_row=True).for_classes(classes, z.shape[1])
     costs.check_rows(len(z))
     return z, costs
@@ -245,22 +248,30 @@ def risk_gap(
 # -------------------------------------------------------------------------------------- net benefit
 
 
-def _benefit_terms(rows: Rows, *, threshold: float, class_index) -> tuple:
-    """``1{p_i ≥ t} [μ̂_i − (1 − μ̂_i) t/(1 − t)]`` of each sample."""
-    k = class_column(class_index, rows)
-    t = threshold
-    mu = rows.mu[:, k]
+def acts_on(rows: Rows, k: Any, t: Any) -> NDArray[np.int8]:
+    """1{p_i ≥ t} of the class in column k, (n,); of a list of one, at thresholds (T,), (n, T)."""
     # 1 − 0.9 is below 0.1, and 0.7 in float32 below 0.7
-    acts = rows.z[:, k] >= t - below(t, t)
-    return weighted(rows, acts * (mu - (1 - mu) * t / (1 - t)))
+    return (rows.z[:, k] >= t - below(t, t)).astype(np.int8)
 
 
-def _benefit_tags(*, threshold: float, class_index) -> MeanOfTerms:
-    limits = (-threshold / (1 - threshold), 1.0)
-    return MeanOfTerms(greater_is_better=True, terms=_benefit_terms, limits=limits)
+def benefits(rows: Rows, at: Any, *, acts: NDArray, k: Any, t: Any) -> Floats:
+    """``1{p_i ≥ t} [μ̂_i − (1 − μ̂_i) t/(1 − t)]`` of samples with the numbers `at`."""
+    mu = rows.mu[:, k]
+    return acts[at] * (mu - (1 - mu) * t / (1 - t))
 
 
-@metric(_benefit_tags)
+def _benefits(rows: Rows, elsewhere: bool = True, *, threshold: float, class_index) -> Callable:
+    """Those at one threshold. Where nobody acts, and `elsewhere`, everybody does."""
+    how: dict = {"k": class_column(class_index, rows), "t": threshold}
+    acts = acts_on(rows, **how)
+    return partial(benefits, acts=acts if acts.any() or not elsewhere else 1 - acts, **how)
+
+
+def _benefit_terms(rows: Rows, **options) -> tuple:
+    return weighted(rows, _benefits(rows, False, **options)(rows, slice(None)))
+
+
+@metric(MeanOfTerms(greater_is_better=True, terms=_benefit_terms, elsewhere=_benefits))
 @checked
 def net_benefit(
     y: LabelsLike,
@@ -330,8 +341,7 @@ def net_benefit(
     >>> confidence_interval(net_benefit, y * 50, p * 50, threshold=0.25, random_state=0).low > 0
     True
     """
-    options = {"threshold": threshold, "class_index": class_index}
-    return score(net_benefit, y, prediction, sample_weight, **options)
+    return score(net_benefit, **locals())
 
 
 # -------------------------------------------------------------------------------- parts of the risk
@@ -431,7 +441,7 @@ def _calibrated(rows: Rows, w, bandwidth):
     """φ of each sample, (n, K): by groups of equal predictions, or by kernels."""
     different, group = np.unique(rows.z, axis=0, return_inverse=True)
     if bandwidth is None and 2 * len(different) <= len(rows):
-        return _group_means(rows.mu, w, group.ravel())
+        return group_means(rows.mu, w, group.ravel())
     # torch is imported where it is needed only
     from .._utils.kernels.smoothing import clipped, smooth
 
@@ -443,12 +453,3 @@ def _calibrated(rows: Rows, w, bandwidth):
     phi = rows.z.copy()
     phi[keep] += smooth(clipped(x), e, h, log_w).numpy()
     return phi
-
-
-def _group_means(mu, w, group):
-    """The weighted mean of μ̂ over the samples with the same prediction, shape (n, K)."""
-    W = np.bincount(group, weights=w)
-    sums = np.zeros((len(W), mu.shape[1]))
-    np.add.at(sums, group, w[:, None] * mu)
-    means = sums / np.maximum(W, 1e-300)[:, None]
-    return means[group]

@@ -141,7 +141,5 @@ def loss_decomposition(
     >>> parts.n_rows
     3
     """
-    options = {"n_bins": n_bins, "strategy": strategy, "bias_correction": bias_correction}
-    options["distance"] = distance
-    found = score(loss_decomposition, y, prediction, sample_weight, groups, **options)
+    found = score(loss_decomposition, **locals())
     return found if isinstance(found, LossDecomposition) else NOTHING

@@ -14,8 +14,8 @@ from .._utils.simplex import row_sum
 from .._utils.tags import LossOverBins, MeanOfTerms, metric
 from .._utils.types import BinsLike, Groups, LabelsLike, Strategy, Weights
 from ._binned import Binned, BinSums, Correction, correction_of
-from ._calibration import calibration_parts
-from ._evaluate import apart, mean_of, points_of, score, signed_root
+from ._calibration import calibration_of, calibration_parts
+from ._evaluate import apart, mean_loss, mean_of, points_of, score, signed_root
 from ._statistic import squared
 
 
@@ -71,11 +71,11 @@ def _binned(
     n_bins,
     strategy,
     bias_correction,
-    most: float = 1.0,
+    limits: tuple | None = None,
 ) -> Binned:
     """What is binned by φ̂; ``differ(a, b, k)``: how much two labels disagree by column k."""
     return Binned(
-        Bins(phi, n_bins, strategy, None if most == 1 else (np.zeros(1), np.array([most]))),
+        Bins(phi, n_bins, strategy, limits),
         phi,
         # rates need no correction for the number of raters
         observed=lambda rows: (rates(rows), np.full(len(rows), np.inf), None),
@@ -90,18 +90,13 @@ def _pair_binned(rows: Rows, *, distance: Distance, **options) -> Binned:
     phi = rows.each(partial(_predicted_pairs, P=P))
     if P is None:
         return _binned(rows, phi, pair_rates, lambda a, b, _: a != b, **options)
-    options["most"] = P.max()
+    options["limits"] = np.zeros(1), np.array([P.max()])
     return _binned(rows, phi, partial(pair_rates, P=P), lambda a, b, _: P[a, b], **options)
 
 
 def _class_binned(rows: Rows, **options) -> Binned:
     phi = rows.each(_predicted_classes)
     return _binned(rows, phi, _class_rates, lambda a, b, k: (a == k) != (b == k), **options)
-
-
-def _pair_of(sums: BinSums, **options) -> float:
-    """CL, Eq. (41) to (44)."""
-    return float(calibration_parts(sums).sum())
 
 
 def _class_of(sums: BinSums, **options) -> float:
@@ -137,24 +132,22 @@ def _posterior_terms(rows: Rows, *, distance: Distance):
     return mean_of(partial(posterior_losses, B=points_of(rows, distance)))(rows)
 
 
-_of_pairs = partial(MeanOfTerms, greater_is_better=False, least_raters=2, takes_distribution=True)
+_of_pairs = partial(mean_loss, least_raters=2, takes_distribution=True)
 
 
-def _bins_tags(binned: Callable, of_sums: Callable, signed_root: bool = True):
-    """Tags of a binned loss, or of its signed root, as a function of the options."""
-
-    def tags(*, bias_correction: Correction, **others) -> LossOverBins:
-        return LossOverBins(
-            greater_is_better=False,
-            least_raters=2,
-            takes_distribution=True,
-            biased=bias_correction is None,
-            signed_root=signed_root,
-            binned=binned,
-            of_sums=of_sums,
-        )
-
-    return tags
+def _bins_tags(
+    binned: Callable, of_sums: Callable, signed_root: bool = True, *, bias_correction, **others
+) -> LossOverBins:
+    """Tags of a binned loss, or of its signed root."""
+    return LossOverBins(
+        greater_is_better=False,
+        least_raters=2,
+        takes_distribution=True,
+        biased=bias_correction is None,
+        signed_root=signed_root,
+        binned=binned,
+        of_sums=of_sums,
+    )
 
 
 @metric(_pair_tags)
@@ -196,7 +189,7 @@ def disagreement_squared_loss(
     return score(disagreement_squared_loss, y, prediction, sample_weight, distance=distance)
 
 
-@metric(_bins_tags(_pair_binned, _pair_of, signed_root=False))
+@metric(partial(_bins_tags, _pair_binned, calibration_of, signed_root=False))
 def disagreement_calibration_loss(
     y: LabelsLike,
     prediction: PredictionLike,
@@ -239,12 +232,10 @@ def disagreement_calibration_loss(
     ... )
     0.0
     """
-    options = {"n_bins": n_bins, "strategy": strategy, "bias_correction": bias_correction}
-    options["distance"] = distance
-    return score(disagreement_calibration_loss, y, prediction, sample_weight, groups, **options)
+    return score(disagreement_calibration_loss, **locals())
 
 
-@metric(_bins_tags(_pair_binned, _pair_of))
+@metric(partial(_bins_tags, _pair_binned, calibration_of))
 def disagreement_calibration_error(
     y: LabelsLike,
     prediction: PredictionLike,
@@ -277,9 +268,7 @@ def disagreement_calibration_error(
     ... )
     0.5
     """
-    options = {"n_bins": n_bins, "strategy": strategy, "bias_correction": bias_correction}
-    options["distance"] = distance
-    return score(disagreement_calibration_error, y, prediction, sample_weight, groups, **options)
+    return score(disagreement_calibration_error, **locals())
 
 
 @metric(_of_pairs(terms=mean_of(_class_losses), limits=(0.0, 1.0)))
@@ -309,7 +298,7 @@ def class_disagreement_squared_loss(
     return score(class_disagreement_squared_loss, y, prediction, sample_weight)
 
 
-@metric(_bins_tags(_class_binned, _class_of))
+@metric(partial(_bins_tags, _class_binned, _class_of))
 def class_disagreement_calibration_error(
     y: LabelsLike,
     prediction: PredictionLike,
@@ -342,10 +331,7 @@ def class_disagreement_calibration_error(
     ... )
     0.5
     """
-    options = {"n_bins": n_bins, "strategy": strategy, "bias_correction": bias_correction}
-    return score(
-        class_disagreement_calibration_error, y, prediction, sample_weight, groups, **options
-    )
+    return score(class_disagreement_calibration_error, **locals())
 
 
 @metric(_of_pairs(terms=_posterior_terms))

@@ -15,7 +15,7 @@ from sklearn.utils import check_random_state
 from .._rows import read_labels
 from .._utils.arrays import Floats, Indices
 from .._utils.bins import Bins
-from .._utils.checks import any_array, as_floats, check_same_length, checked, distinct, is_gap
+from .._utils.checks import as_floats, as_names, check_same_length, checked, distinct, is_gap
 from .._utils.names import check_row_names, is_numeric, positions, sorted_names
 from .._utils.tags import Tags, metric
 from .._utils.types import ArrayLike, BinsLike, LabelsLike, Seed, Strategy
@@ -89,13 +89,9 @@ def accuracy_gain(
     >>> accuracy_gain([[3, 1], [1, 3]], [1, 1], [0, 1])
     array([0.5, 0. ])
     """
-    pred = any_array(y_pred, "y_pred")
-    reference = any_array(y_reference, "y_reference")
+    pred = as_names(y_pred, "y_pred")
+    reference = as_names(y_reference, "y_reference")
     for name, predicted in (("y_pred", pred), ("y_reference", reference)):
-        if predicted.ndim != 1:
-            raise ValueError(
-                f"{name} must hold one predicted class per sample, got shape {predicted.shape}."
-            )
         if predicted.dtype.kind == "O" and any(is_gap(label) for label in predicted.tolist()):
             raise ValueError(f"{name} has missing values; give each sample a predicted class.")
     labels = read_labels(y)
@@ -116,11 +112,9 @@ def accuracy_gain(
 def _distinct(*labels: NDArray) -> NDArray:
     if len({is_numeric(a) for a in labels}) > 1:
         raise ValueError(
-            "y, y_pred and y_reference must hold the same classes, got the types "
-            f"{[str(a.dtype) for a in labels]}."
+            f"y, y_pred, y_reference must hold the same classes: {[str(a.dtype) for a in labels]}."
         )
-    every = np.concatenate([distinct(a, "y_pred or y_reference")[0] for a in labels])
-    return sorted_names(distinct(every, "y_pred or y_reference")[0])
+    return sorted_names(distinct(np.concatenate(labels), "y_pred or y_reference")[0])
 
 
 def _columns(labels: NDArray, classes: NDArray, name: str) -> Indices:
@@ -156,10 +150,9 @@ def check_gains(gain, uncertainty) -> tuple[Floats, Floats]:
         )
     if not np.isfinite(g).all() or np.abs(g).max() > 1 + 1e-9:
         raise ValueError("gain must lie between -1 and 1, without NaN: use accuracy_gain.")
-    if not np.isfinite(e).all() or e.min() < -1e-9:
-        raise ValueError("uncertainty must be finite and not negative.")
-    if e.max() > 1e150:
-        raise ValueError("uncertainty has values beyond 1e150, whose squares overflow.")
+    # the squares of more overflow
+    if not ((e >= -1e-9) & (e <= 1e150)).all():
+        raise ValueError("uncertainty must be finite, not negative, and at most 1e150.")
     return g, e
 
 
@@ -200,7 +193,7 @@ def epistemic_calibration_error(
     n_bins : int or array-like of shape (n_edges,), default=20
         Number of bins, or their edges.
     strategy : {"uniform", "quantile"}, default="quantile"
-        Bins of equal width on [0, 1], or with equal numbers of samples.
+        Bins of equal width on [0, 1], or with equal numbers of samples, whatever their weights.
     bias_correction : {"residual", None}, default=None
         "residual": the corrected mean square.
 
@@ -302,7 +295,7 @@ def null_epistemic_error(
     n_bins : int or array-like of shape (n_edges,), default=20
         Number of bins, or their edges.
     strategy : {"uniform", "quantile"}, default="quantile"
-        Bins of equal width on [0, 1], or with equal numbers of samples.
+        Bins of equal width on [0, 1], or with equal numbers of samples, whatever their weights.
     n_draws : int, default=1000
         How often gains are drawn for all samples.
     quantiles : array-like, default=(0.05, 0.5, 0.95)

@@ -2,6 +2,7 @@
 
 import warnings
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -9,10 +10,13 @@ from numpy.typing import NDArray
 from sklearn.exceptions import UndefinedMetricWarning
 
 from .._rows import Rows, read_for
-from .._utils.arrays import Floats, Indices, in_blocks
+from .._utils.arrays import Floats, Indices
 from .._utils.checks import check_arguments
 from .._utils.distances import Distance, half_squares, placed, points
 from .._utils.tags import MeanOfTerms, Tags, defaults_of, tags_of, unwrapped
+
+# losses whose truth is 0 at least, though an unbiased estimate may be negative
+mean_loss = partial(MeanOfTerms, greater_is_better=False, bounds=(0.0, np.inf))
 
 
 class Metric(NamedTuple):
@@ -86,14 +90,7 @@ def score(function: Callable, y, prediction, sample_weight=None, groups=None, **
 
 def mean(row_loss: Callable[..., Floats]) -> Callable:
     """Terms of the weighted mean of ``row_loss(mu, n, z)`` over samples."""
-
-    def terms(rows: Rows, **options):
-        def of_rows(part):
-            return row_loss(rows.labels.take(part).mu, rows.n[part], rows.z[part])
-
-        return weighted(rows, in_blocks(of_rows, *rows.labels.shape))
-
-    return terms
+    return mean_of(lambda rows: row_loss(rows.mu, rows.n, rows.z))
 
 
 def points_of(rows: Rows, distance: Distance) -> Floats | None:
@@ -123,7 +120,7 @@ def mean_at(row_loss: Callable[..., Floats]) -> Callable:
 def mean_of(losses: Callable[[Rows], Floats]) -> Callable:
     """Terms of the weighted mean of ``losses(rows)`` over samples, found block by block."""
 
-    def terms(rows: Rows):
+    def terms(rows: Rows, **options):
         return weighted(rows, rows.each(losses))
 
     return terms
@@ -136,10 +133,9 @@ def weighted(rows: Rows, losses: Floats) -> tuple[NDArray, NDArray]:
 
 def undefined(name: str, least_raters: int) -> float:
     """NaN, with the one warning that says why."""
-    needs = f"{least_raters} raters" if least_raters > 1 else "a rater"
+    needs = f"{least_raters} raters or more" if least_raters > 1 else "a rater or more"
     warnings.warn(
-        f"{name} is undefined and set to NaN: no sample with a positive weight has {needs} or "
-        "more.",
+        f"{name} is undefined and set to NaN: no sample with a positive weight has {needs}.",
         UndefinedMetricWarning,
         stacklevel=5,
     )

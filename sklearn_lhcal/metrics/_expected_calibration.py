@@ -27,10 +27,7 @@ def _columns(rows: Rows, kind) -> tuple[NDArray, NDArray]:
     if kind == "classwise":
         return rows.mu, rows.z
     k = _column(rows, kind)
-    observed = rows.labels.counts[:, [k]]
-    if not rows.labels.known:
-        observed = observed / rows.n[:, None]
-    return observed, rows.z[:, [k]]
+    return rows.mu[:, [k]], rows.z[:, [k]]
 
 
 def _said(rows: Rows, kind) -> Callable:
@@ -47,13 +44,12 @@ def _said(rows: Rows, kind) -> Callable:
 def _column(rows: Rows, kind) -> int:
     """The column of one class: by its name where classes have names, else by its number."""
     names = class_names(rows)
-    results = [k for k, name in enumerate(names) if name == kind]
-    if not results:
+    if kind not in names:
         raise ValueError(
             f'kind must be "top_label", "classwise" or one of the classes {names[:20]}, got '
             f"{kind!r}."
         )
-    return results[0]
+    return names.index(kind)
 
 
 def _binned(rows: Rows, *, kind, n_bins, strategy, bias_correction=None, **others) -> Binned:
@@ -139,8 +135,8 @@ def expected_calibration_error(
     n_bins : int or array-like of edges, default=15
         Number of bins, or their edges.
     strategy : {"uniform", "quantile"}, default="uniform"
-        Bins of equal width on [0, 1], or of equal mass: ``np.quantile``, where equal edges are
-        merged.
+        Bins of equal width on [0, 1], or with equal numbers of samples, whatever their weights:
+        ``np.quantile``, where equal edges are merged.
     bias_correction : {"residual", "label", None}, default=None
         None: the plug-in, as published. It is above 0 for a calibrated predictor too, the more so
         the fewer samples a bin has. "residual", for p = 2 only: without that bias. The square has
@@ -184,9 +180,7 @@ def expected_calibration_error(
     >>> round(expected_calibration_error(y, z, kind=1, n_bins=2), 3)  # (|1/2 − .35| + |1 − .9|)/2
     0.125
     """
-    options: dict = {"kind": kind, "p": p, "n_bins": n_bins, "strategy": strategy}
-    options |= {"bias_correction": bias_correction}
-    return score(expected_calibration_error, y, prediction, sample_weight, groups, **options)
+    return score(expected_calibration_error, **locals())
 
 
 @metric(_of_bins(of_sums=partial(_rooted_of, p=np.inf), biased=True))
@@ -229,5 +223,4 @@ def maximum_calibration_error(
     >>> maximum_calibration_error([0, 1, 1, 1], [0.3, 0.4, 0.9, 0.9], kind=1, n_bins=2).__round__(3)
     0.15
     """
-    options = {"kind": kind, "n_bins": n_bins, "strategy": strategy}
-    return score(maximum_calibration_error, y, prediction, sample_weight, groups, **options)
+    return score(maximum_calibration_error, **locals())

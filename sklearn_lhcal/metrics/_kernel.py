@@ -7,7 +7,7 @@ frequencies, e = μ̂ − z, h bandwidth, k the kernel, r the smooth of μ̂.
 
 from collections.abc import Iterator
 from functools import partial
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from scipy.stats import skew
@@ -19,6 +19,7 @@ from .._utils.distances import Distance
 from .._utils.simplex import accuracy
 from .._utils.tags import OfRows, metric
 from .._utils.types import Bandwidth, Groups, KernelKind, LabelsLike, Seed, Weights
+from ._binned import check_exponent, group_means
 from ._evaluate import points_of, score, signed_root
 from ._kernel_bandwidth import as_tensor, choose_bandwidth, groups_of, log_weight_of
 
@@ -30,11 +31,7 @@ def check_options(p, bias_correction) -> None:
     """ValueError for an infinite exponent, or a correction that p does not have."""
     if np.isinf(p):
         raise ValueError(f"p must be a finite number, 1 or more, got {p!r}.")
-    if bias_correction is not None and p != 2:
-        raise ValueError(
-            f"bias_correction={bias_correction!r} is an estimate for p = 2 only, got p = {p}; "
-            "pass bias_correction=None for the plug-in."
-        )
+    check_exponent(p, bias_correction)
 
 
 def check_enough(rows: Rows, estimate: str | None) -> None:
@@ -44,11 +41,6 @@ def check_enough(rows: Rows, estimate: str | None) -> None:
         raise ValueError(f"A leave-one-out estimate needs {least} rows at least, got {len(rows)}.")
     if rows.groups is not None and len(np.unique(rows.groups)) < least:
         raise ValueError(f"An estimate that leaves groups out needs {least} groups at least.")
-
-
-def one_version(rows: Rows) -> Floats:
-    """μ̂ in one version, shape (n, 1, K)."""
-    return rows.mu[:, None, :]
 
 
 def _estimate(
@@ -196,10 +188,7 @@ def kernel_calibration_error(
     >>> calibrated < 0.01 < kernel_calibration_error(data.counts, data.prediction, bandwidth=0.05)
     True
     """
-    options: dict = {"kind": kind, "p": p, "bandwidth": bandwidth, "root": root}
-    options |= {"bias_correction": bias_correction, "random_state": random_state, "device": device}
-    options["distance"] = distance
-    return score(kernel_calibration_error, y, prediction, sample_weight, groups, **options)
+    return score(kernel_calibration_error, **locals())
 
 
 @metric(_ratio_tags)
@@ -237,9 +226,7 @@ def ratio_corrected_calibration_error(
     >>> round(ratio_corrected_calibration_error([0, 1, 1], [0.2, 0.7, 0.9], bandwidth=0.5), 2)
     0.77
     """
-    options: dict = {"kind": kind, "p": p, "bandwidth": bandwidth, "root": root}
-    options |= {"random_state": random_state, "device": device}
-    return score(ratio_corrected_calibration_error, y, prediction, sample_weight, groups, **options)
+    return score(ratio_corrected_calibration_error, **locals())
 
 
 @metric(_sharpness_tags)
@@ -283,9 +270,7 @@ def kernel_sharpness(
     >>> round(kernel_sharpness([0, 1, 1, 1], [0.2, 0.7, 0.8, 0.9], bandwidth=0.5), 2)
     0.79
     """
-    options: dict = {"kind": kind, "bandwidth": bandwidth}
-    options |= {"bias_correction": bias_correction, "random_state": random_state, "device": device}
-    return score(kernel_sharpness, y, prediction, sample_weight, groups, **options)
+    return score(kernel_sharpness, **locals())
 
 
 def mean_errors(
@@ -304,8 +289,17 @@ def mean_errors(
     """
     import torch
 
+    from .._utils.kernels import errors
+
     w = as_tensor(rows.weight, device)
-    row_errors = _row_errors(p, estimate)
+    row_errors: Any = {
+        None: partial(errors.plugin_rows, p=p),
+        "ratio": partial(errors.ratio_corrected_rows, p=p),
+        "residual": errors.residual_rows,
+        "second_order": errors.second_order_rows,
+        "sharpness": errors.sharpness_rows,
+        "ratio_sharpness": partial(errors.sharpness_rows, corrected=True),
+    }[estimate]
     total: Floats = np.zeros(1)
     with torch.no_grad():
         for part in _problems(kind, rows, mu, device):
@@ -322,30 +316,28 @@ def _problems(kind: str, rows: Rows, mu, device):
     """The problems of a kind; where each is of one class, few columns are read at a time."""
     from .._utils.kernels import errors
 
-    weights_and_groups = log_weight_of(rows, device), groups_of(rows, device)
-    of_classes = mu is None and kind in ("marginal", "top_label")
-    if not of_classes:
-        mu = one_version(rows) if mu is None else mu
-        z, y = as_tensor(rows.z, device), as_tensor(mu, device)
-        yield from errors.problems(kind, z, y, *weights_and_groups)
-        return
-    parts = _some_classes(rows)
-    if kind == "top_label":
+    weights_and_groups = log_weight_of(rows, device), groups_of(rows.groups, device)
+    if mu is not None or kind == "canonical":
+        parts = iter([(rows.z, rows.mu[:, None] if mu is None else mu)])
+    elif kind == "marginal":
+        parts = _some_classes(rows)
+    else:
         top = rows.each(_top)
-        parts = iter([(top[:, :1], top[:, 1:])])
+        parts, kind = iter([(top[:, :1], top[:, 1:, None])]), "marginal"
     for z, y in parts:
-        z, y = as_tensor(z, device), as_tensor(y[:, None], device)
-        yield from errors.problems("marginal", z, y, *weights_and_groups)
+        yield from errors.problems(
+            kind, as_tensor(z, device), as_tensor(y, device), *weights_and_groups
+        )
 
 
 def _some_classes(rows: Rows) -> Iterator[tuple[Floats, Floats]]:
-    """Predictions and frequencies of some classes at a time, shape (n, n_columns)."""
+    """Predictions (n, n_columns) and frequencies (n, 1, n_columns) of some classes at a time."""
     step = max(_VALUES // len(rows), 1)
     # known probabilities are frequencies
     n = np.where(np.isinf(rows.n), 1.0, rows.n)[:, None]
     for start in range(0, rows.z.shape[1], step):
         columns = slice(start, start + step)
-        yield rows.z[:, columns], rows.labels.counts[:, columns] / n
+        yield rows.z[:, columns], (rows.labels.counts[:, columns] / n)[:, None]
 
 
 def _top(rows: Rows) -> Floats:
@@ -354,20 +346,6 @@ def _top(rows: Rows) -> Floats:
     Classes that tie share the frequency evenly.
     """
     return np.column_stack([rows.z.max(axis=1), accuracy(rows.mu, rows.z)])
-
-
-def _row_errors(p: float, estimate: str | None):
-    """``error(problem, h)`` of each sample, shape (n, S)."""
-    from .._utils.kernels import errors
-
-    return {
-        None: partial(errors.plugin_rows, p=p),
-        "ratio": partial(errors.ratio_corrected_rows, p=p),
-        "residual": errors.residual_rows,
-        "second_order": errors.second_order_rows,
-        "sharpness": errors.sharpness_rows,
-        "ratio_sharpness": partial(errors.sharpness_rows, corrected=True),
-    }[estimate]
 
 
 def _bin_tags(*, p: float, **others) -> OfRows:
@@ -379,12 +357,9 @@ def _binned_value(rows: Rows, *, p: float, n_bins: int | str, root: bool) -> flo
     B = _doane(rows.z) if n_bins == "doane" else int(n_bins)
     cells = Bins(rows.z, B, "uniform").index(rows.z)
     cell = np.unique(cells, axis=0, return_inverse=True)[1].ravel()
-    w = rows.weight
-    H = np.zeros((cell.max() + 1, rows.z.shape[1]))
-    np.add.at(H, cell, w[:, None] * rows.mu)
-    H /= np.bincount(cell, weights=w)[:, None]
-    errors = (np.abs(H[cell] - rows.z) ** p).sum(axis=1)
-    return float(signed_root(np.average(errors, weights=w), p if root else 1))
+    H = group_means(rows.mu, rows.weight, cell)
+    errors = (np.abs(H - rows.z) ** p).sum(axis=1)
+    return float(signed_root(np.average(errors, weights=rows.weight), p if root else 1))
 
 
 @metric(_bin_tags)
@@ -427,9 +402,7 @@ def binned_canonical_error(
     >>> binned_canonical_error([0, 1], [0.25, 0.25], n_bins=2)
     0.5
     """
-    return score(
-        binned_canonical_error, y, prediction, sample_weight, p=p, n_bins=n_bins, root=root
-    )
+    return score(binned_canonical_error, **locals())
 
 
 def _doane(z) -> int:

@@ -8,11 +8,9 @@ import warnings
 import numpy as np
 from sklearn.utils import check_random_state
 
-from .._rows import PredictionLike, Rows
-from .._utils.checks import as_floats, checked
-from .._utils.simplex import check_proba
+from .._rows import PredictionLike, Rows, proba_of, read_prediction
+from .._utils.checks import as_floats, checked, take_rows
 from .._utils.types import ArrayLike, KernelKind, Seed
-from ..distributions import Distribution
 
 # a bandwidth is searched on so many samples at most
 _LOO_ROWS = 5_000
@@ -68,18 +66,14 @@ def loo_bandwidth(
     >>> loo_bandwidth([0.1, 0.11, 0.12, 0.8, 0.81, 0.82], grid=[0.0001, 0.01, 1.0])
     0.01
     """
-    if isinstance(prediction, Distribution):
-        z = prediction.mean()
-    else:
-        z = check_proba(prediction, name="prediction")
+    z = proba_of(read_prediction(prediction)[0])
     if len(z) < 2:
         raise ValueError("prediction has one sample; a bandwidth needs two at least.")
     if grid is not None:
         grid = as_floats(grid, "grid")
-        if grid.ndim != 1 or not np.isfinite(grid).all() or not len(grid) or grid.min() <= 0:
-            raise ValueError("grid must hold positive bandwidths.")
-        if grid.min() < 1e-150:
-            raise ValueError("grid has bandwidths below 1e-150, whose squares are 0.")
+        # the squares of smaller ones are 0
+        if grid.ndim != 1 or not grid.size or not 1e-150 <= grid.min() <= grid.max() < np.inf:
+            raise ValueError("grid must hold positive bandwidths, of 1e-150 or more.")
     return _loo(z, kind, random_state, device, grid)
 
 
@@ -103,7 +97,7 @@ def _loo(z, kind, random_state, device, grid=None, groups=None) -> float:
 
     keep = _sample(len(z), _LOO_ROWS, random_state)
     z = as_tensor(z[keep], device)
-    g = None if groups is None else _codes(groups[keep], device)
+    g = groups_of(take_rows(groups, keep), device)
     parts = list(errors.problems(kind, z, z[:, None], g=g))
 
     def cost(hs):
@@ -114,9 +108,8 @@ def _loo(z, kind, random_state, device, grid=None, groups=None) -> float:
     h = errors.best_bandwidth(cost)
     if not 1e-5 < h < 1:
         warnings.warn(
-            f"The search for the most likely bandwidth ended at its bound, {h:g}: the kernels may "
-            "be too wide or too narrow to show miscalibration. Pass a number, or bandwidth='cv' "
-            "where there are labels.",
+            f"The search for the most likely bandwidth ended at its bound, {h:g}: it may hide "
+            "miscalibration. Pass a number, or bandwidth='cv' where there are labels.",
             stacklevel=4,
         )
     return h
@@ -129,7 +122,7 @@ def _cv(rows: Rows, kind, random_state, device, of_residuals: bool) -> float:
     z = as_tensor(some.z, device)
     y = as_tensor(some.mu[:, None], device)
     v = log_weight_of(some, device)
-    parts = list(errors.problems(kind, z, y, v, groups_of(some, device)))
+    parts = list(errors.problems(kind, z, y, v, groups_of(some.groups, device)))
 
     def cost(hs):
         costs = [errors.cross_validation_errors(part, hs, of_residuals) for part in parts]
@@ -150,15 +143,11 @@ def log_weight_of(rows: Rows, device):
     return None if rows.w is None else as_tensor(rows.w, device).log()
 
 
-def groups_of(rows: Rows, device):
+def groups_of(groups, device):
     """Numbers of the groups of samples as a tensor; None stays None."""
-    return None if rows.groups is None else _codes(rows.groups, device)
-
-
-def _codes(groups, device):
     import torch
 
-    return torch.as_tensor(np.ascontiguousarray(groups), device=device)
+    return None if groups is None else torch.as_tensor(np.ascontiguousarray(groups), device=device)
 
 
 def as_tensor(a, device):

@@ -14,12 +14,12 @@ from sklearn.utils import check_random_state
 from .._rows import Annotations, PredictionLike, Rows, read_rows
 from .._utils.arrays import Floats, Indices
 from .._utils.checks import checked
-from .._utils.simplex import EPS
+from .._utils.simplex import EPS, votes_of
 from .._utils.types import ArrayLike, Groups, KernelKind, LabelsLike, Seed, Weights
 from ._binned import raters_repeat
 from ._epistemic import check_levels
 from ._evaluate import signed_root
-from ._kernel import check_enough, check_options, mean_errors, one_version
+from ._kernel import check_enough, check_options, mean_errors
 from ._kernel_bandwidth import choose_bandwidth
 
 # (generator, number of draws S) -> μ̂ of shape (n, S, K)
@@ -243,8 +243,7 @@ def null_calibration_error(
     check_enough(rows, bias_correction)
     if rows.labels.known and rows.groups is None:
         raise ValueError(
-            "KnownProbabilities have no labels to draw; give label histograms, or groups, one a "
-            "sample if samples are independent."
+            "KnownProbabilities have no labels to draw; give histograms, or groups, one a sample."
         )
     rng = check_random_state(random_state)
     given = _BANDWIDTHS if bandwidth is None else (bandwidth,)
@@ -261,7 +260,7 @@ def null_calibration_error(
         return np.array([*_leaning(rows, mu, kind), *signed_root(errors, p if root else 1)])
 
     drawn = [statistics(mu) for mu in in_batches(draw, rows.z.size, n_draws, generator)]
-    T = np.concatenate([statistics(one_version(rows)), *drawn], axis=1)
+    T = np.concatenate([statistics(rows.mu[:, None]), *drawn], axis=1)
     E = T[2:]
     errors = _in_spreads(E)
     best = errors[:, 0].argmax()
@@ -288,8 +287,7 @@ def _leaning(rows: Rows, mu: Floats, kind: str) -> tuple[Floats, Floats]:
     z, w = rows.z, rows.weight
     if kind == "top_label":
         # (n, K, 2): the predicted class, whose frequency classes that tie share, and the rest
-        share = z == z.max(axis=1, keepdims=True)
-        share = share / share.sum(axis=1, keepdims=True)
+        share = votes_of(z)
         share = np.stack([share, 1 - share], axis=2)
         z, mu = (z[:, None] @ share)[:, 0], mu @ share
     e = mu - z[:, None]

@@ -8,7 +8,7 @@ from .._utils.distances import Distance
 from .._utils.tags import MeanOfTerms, metric
 from .._utils.types import LabelsLike, Weights
 from ._binned import Correction
-from ._evaluate import mean_at, score
+from ._evaluate import mean_at, mean_loss, score
 
 
 def least_raters(bias_correction: Correction) -> int:
@@ -40,7 +40,7 @@ def _irreducible_rows(x, s, z, n):
 
 def _squared_tags(*, distance: Distance) -> MeanOfTerms:
     limits = (0.0, 2.0) if distance is None else None
-    return MeanOfTerms(greater_is_better=False, terms=mean_at(_squared_rows), limits=limits)
+    return mean_loss(terms=mean_at(_squared_rows), limits=limits)
 
 
 def _ranked_terms(rows, **options):
@@ -50,14 +50,14 @@ def _ranked_terms(rows, **options):
 def _epistemic_tags(*, bias_correction: Correction, distance: Distance) -> MeanOfTerms:
     least = least_raters(bias_correction)
     rows = _epistemic_rows if least > 1 else _epistemic_plugin_rows
-    return MeanOfTerms(
-        greater_is_better=False, least_raters=least, terms=mean_at(rows), biased=least == 1
-    )
+    return mean_loss(least_raters=least, terms=mean_at(rows), biased=least == 1)
 
 
 def _irreducible_tags(*, bias_correction: Correction, distance: Distance) -> MeanOfTerms:
     least = least_raters(bias_correction)
-    return MeanOfTerms(
+    return mean_loss(
+        greater_is_better=None,
+        ruled_by_raters=True,
         least_raters=least,
         terms=mean_at(_irreducible_rows if least > 1 else _spread_rows),
         of_labels=True,
@@ -125,7 +125,7 @@ def expected_squared_loss(
     return score(expected_squared_loss, y, prediction, sample_weight, distance=distance)
 
 
-@metric(MeanOfTerms(greater_is_better=False, ordered=True, terms=_ranked_terms))
+@metric(mean_loss(ordered=True, terms=_ranked_terms))
 def ranked_probability_score(
     y: LabelsLike, prediction: PredictionLike, *, sample_weight: Weights = None
 ) -> float:
@@ -193,8 +193,7 @@ def epistemic_loss(
     >>> epistemic_loss([[1, 1], [2, 0]], [[0.5, 0.5], [1.0, 0.0]])
     -0.25
     """
-    options = {"bias_correction": bias_correction, "distance": distance}
-    return score(epistemic_loss, y, prediction, sample_weight, **options)
+    return score(epistemic_loss, **locals())
 
 
 @metric(_irreducible_tags)
@@ -209,7 +208,9 @@ def irreducible_loss(
     """The part of the expected squared loss that no prediction can avoid, between 0 and 1.
 
     ``IL_i = Σ_k μ̂(1−μ̂)·n_i/(n_i−1)`` is unbiased for ``E[1 − ΣQ²]`` on samples with two raters or
-    more. It is also the probability that two raters of the sample disagree.
+    more. It is also the probability that two raters of the sample disagree. Where hard samples have
+    more raters, samples with one are easier than those that count, and the mean is too large for
+    all; the `notes` of a `confidence_interval` say how many count.
 
     Parameters
     ----------
@@ -233,5 +234,4 @@ def irreducible_loss(
     >>> irreducible_loss([[1, 1], [2, 0]])
     0.5
     """
-    options = {"bias_correction": bias_correction, "distance": distance}
-    return score(irreducible_loss, y, prediction, sample_weight, **options)
+    return score(irreducible_loss, **locals())

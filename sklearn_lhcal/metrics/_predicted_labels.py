@@ -7,10 +7,10 @@ import numpy as np
 
 from .._rows import PredictionLike, Rows
 from .._utils.arrays import Floats
-from .._utils.simplex import accuracy
+from .._utils.simplex import accuracy, votes_of
 from .._utils.tags import MeanOfTerms, metric
 from .._utils.types import LabelsLike, Weights
-from ._evaluate import mean, mean_of, score
+from ._evaluate import mean, mean_loss, mean_of, score
 
 EPS = np.finfo(np.float64).eps
 
@@ -26,22 +26,17 @@ def _log_rows(mu, n, z):
     return -(mu * np.log(np.maximum(z, EPS))).sum(axis=1)
 
 
-def _histogram_losses(rows: Rows) -> Floats:
+@mean_of
+def _histogram_terms(rows: Rows) -> Floats:
     log_p = rows.distribution.log_prob_counts(rows.labels)
     return -np.maximum(log_p, rows.n * np.log(EPS))
 
 
-def _expected_accuracy_rows(mu, n, z):
-    return accuracy(mu, z)
+_accuracy_terms = mean(lambda mu, n, z: accuracy(mu, z))
+_vote_terms = mean(lambda mu, n, z: accuracy(votes_of(mu), z))
 
 
-def _vote_accuracy_rows(mu, n, z):
-    best = z == z.max(axis=1, keepdims=True)
-    voted = mu == mu.max(axis=1, keepdims=True)
-    return (best & voted).sum(axis=1) / (best.sum(axis=1) * voted.sum(axis=1))
-
-
-@metric(MeanOfTerms(greater_is_better=False, terms=_label_terms))
+@metric(mean_loss(terms=_label_terms, ruled_by_raters=True))
 def label_log_loss(
     y: LabelsLike, prediction: PredictionLike, *, sample_weight: Weights = None
 ) -> float:
@@ -72,9 +67,7 @@ def label_log_loss(
     return score(label_log_loss, y, prediction, sample_weight)
 
 
-@metric(
-    MeanOfTerms(greater_is_better=False, terms=mean_of(_histogram_losses), takes_distribution=True)
-)
+@metric(mean_loss(terms=_histogram_terms, takes_distribution=True))
 def histogram_log_loss(
     y: LabelsLike, prediction: PredictionLike, *, sample_weight: Weights = None
 ) -> float:
@@ -106,7 +99,7 @@ def histogram_log_loss(
     return score(histogram_log_loss, y, prediction, sample_weight)
 
 
-@metric(MeanOfTerms(greater_is_better=True, terms=mean(_expected_accuracy_rows), limits=(0.0, 1.0)))
+@metric(MeanOfTerms(greater_is_better=True, terms=_accuracy_terms, limits=(0.0, 1.0)))
 def expected_accuracy(
     y: LabelsLike, prediction: PredictionLike, *, sample_weight: Weights = None
 ) -> float:
@@ -132,7 +125,7 @@ def expected_accuracy(
     return score(expected_accuracy, y, prediction, sample_weight)
 
 
-@metric(MeanOfTerms(greater_is_better=True, terms=mean(_vote_accuracy_rows), limits=(0.0, 1.0)))
+@metric(MeanOfTerms(greater_is_better=True, terms=_vote_terms, limits=(0.0, 1.0)))
 def vote_accuracy(
     y: LabelsLike, prediction: PredictionLike, *, sample_weight: Weights = None
 ) -> float:

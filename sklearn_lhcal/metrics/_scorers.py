@@ -13,7 +13,7 @@ from sklearn.base import BaseEstimator
 from sklearn.metrics import get_scorer as sklearn_get_scorer
 from sklearn.utils.metadata_routing import UNUSED
 
-from .._rows import Rows, labels_for, rated_only, rows_of
+from .._rows import labels_for, rated_only, rows_of
 from .._utils.checks import check_params, check_samples, checked
 from .._utils.costs import Costs, bayes_columns, check_cost_matrix, of_decisions
 from .._utils.estimators import weight_params
@@ -32,7 +32,7 @@ from .._utils.types import (
 from ..distributions import predict_epistemic
 from ._decision import decision_risk
 from ._epistemic import accuracy_gain, epistemic_calibration_error, epistemic_correlation
-from ._evaluate import Metric, with_options
+from ._evaluate import with_options
 from ._kernel import kernel_calibration_error
 
 
@@ -40,15 +40,13 @@ class LabelHistogramScorer(BaseEstimator):
     """Scorer of a classifier's predictions against labels or label histograms: larger is better.
 
     Labels and predictions meet by the estimator's ``classes_``. A class that training never saw has
-    probability 0.
+    probability 0. A metric of this package that reads distributions is given that of `predict_dist`
+    through pipelines and searches, any other metric class probabilities.
 
     Parameters
     ----------
     metric : callable
         ``metric(y, prediction, sample_weight=None)``, one of this package's or any other.
-    response : {"predict_proba", "predict_dist"} or None, default=None
-        What of the estimator to score. `predict_dist` sees through pipelines and searches. None:
-        what the metric can use.
     sign : {1, -1} or None, default=None
         -1 for metrics that are better when smaller. None: what the metric says of itself, and 1
         where it says nothing.
@@ -65,14 +63,8 @@ class LabelHistogramScorer(BaseEstimator):
 
     __metadata_request__score: ClassVar = {"estimator": UNUSED}
 
-    def __init__(
-        self,
-        metric: MetricFunction,
-        response: Literal["predict_proba", "predict_dist"] | None = None,
-        sign: Literal[1, -1] | None = None,
-    ) -> None:
+    def __init__(self, metric: MetricFunction, sign: Literal[1, -1] | None = None) -> None:
         self.metric = metric
-        self.response = response
         self.sign = sign
 
     @checked
@@ -82,21 +74,22 @@ class LabelHistogramScorer(BaseEstimator):
         """The metric of what the estimator predicts for X, larger being better."""
         check_params(self)
         tags = tags_of(self.metric)
-        whole = self.response == "predict_dist"
-        whole |= self.response is None and tags.takes_distribution
-        rows = rows_of(estimator, X, y, sample_weight, distribution=whole)
+        rows = rows_of(estimator, X, y, sample_weight, distribution=tags.takes_distribution)
         sign = _sign(self.sign, tags)
         metric = with_options(self.metric, {})
         if metric is not None:
-            _check_scorable(metric, rows)
+            least = metric.tags.least_raters
+            if rows.contributing(least) is None:
+                raise ValueError(
+                    f"{metric.name} needs samples with a positive weight and {least} labels or "
+                    f"more, and of these {len(rows)} samples none has; take neg_label_log_loss, or "
+                    "more raters."
+                )
             return sign * metric(rows)
         labels = rows.labels if rows.labels.known else rows.labels.counts
         return sign * self.metric(labels, rows.prediction, **weight_params(rows.w))
 
-    def __call__(
-        self, estimator: Estimator, X: Samples, y: LabelsLike, sample_weight: Weights = None
-    ) -> float:
-        return self.score(estimator, X, y, sample_weight=sample_weight)
+    __call__ = score
 
     def _accept_sample_weight(self):  # read by scikit-learn >= 1.7 where metadata routing is off
         return "sample_weight" in signature(self.metric).parameters
@@ -104,22 +97,8 @@ class LabelHistogramScorer(BaseEstimator):
 
 def _sign(given: int | None, tags: Tags) -> int:
     """The sign that is given, else the one that makes larger better."""
-    if given is not None:
-        return given
-    if tags.greater_is_better is False:
-        return -1
-    return 1
-
-
-def _check_scorable(metric: Metric, rows: Rows) -> None:
-    """ValueError where the metric is undefined for all the samples."""
-    least = metric.tags.least_raters
-    if rows.contributing(least) is None:
-        raise ValueError(
-            f"{metric.name} needs samples with a positive weight and {least} "
-            f"labels or more, and of these {len(rows)} samples none has; choose a scorer that "
-            "needs only one label, such as neg_label_log_loss, or give counts of several raters."
-        )
+    best = -1 if tags.greater_is_better is False else 1
+    return given or best
 
 
 class EpistemicScorer(BaseEstimator):
@@ -188,10 +167,9 @@ class EpistemicScorer(BaseEstimator):
         if reference_prediction is None:
             raise ValueError(
                 "The epistemic scorers need reference_prediction, the labels predicted with more "
-                "data, and scikit-learn shows a scorer the test samples only. Give a search "
-                "scoring=splitter.scorer(X, y) of its BallCarvingSplit, or compare candidates by "
-                "model_selection.evaluate_epistemic. A reference for all candidates goes to fit of "
-                "the search, or in params of cross_validate, with metadata routing switched on: "
+                "data. Give a search scoring=splitter.scorer(X, y) of its BallCarvingSplit, or "
+                "compare candidates by model_selection.evaluate_epistemic. A reference for all "
+                "candidates goes to fit of the search, or in params of cross_validate, after "
                 "sklearn.set_config(enable_metadata_routing=True)."
             )
         check_row_names(y=y, reference_prediction=reference_prediction)
@@ -204,20 +182,12 @@ class EpistemicScorer(BaseEstimator):
             raise ValueError(
                 f"The scorer of {unwrapped(self.metric, {})[0].__name__} cannot say anything about "
                 f"{type(estimator).__name__} here: {reason}. Estimates differ only with a "
-                "predictive distribution (a forest, an ensemble, a Gaussian process), gains only "
-                "where reference_prediction is another class than what it predicts: carve larger "
-                "balls, or keep less in them."
+                "predictive distribution (a forest, a Gaussian process), gains only where "
+                "reference_prediction is not what it predicts: carve larger balls."
             )
         return _sign(self.sign, tags) * self.metric(gain, estimate)
 
-    def __call__(
-        self,
-        estimator: Estimator,
-        X: Samples,
-        y: LabelsLike,
-        reference_prediction: ArrayLike | None = None,
-    ) -> float:
-        return self.score(estimator, X, y, reference_prediction=reference_prediction)
+    __call__ = score
 
     def _accept_sample_weight(self):  # read by scikit-learn >= 1.7 where metadata routing is off
         return False
@@ -313,21 +283,19 @@ class _DecisionScorer(LabelHistogramScorer):
         rows.prediction = of_decisions(bayes_columns(rows.z, costs.C), costs.C)
         return -with_options(decision_risk, {"cost_matrix": costs})(rows)
 
+    __call__ = score
+
     def _costs(self, X, given) -> Costs:
         """Those of the samples, those given once for all, or those that X says."""
         costs = self.cost_matrix if given is None else given
         if costs is None:
             raise ValueError(
-                "The scorer has no cost_matrix: give it to make_decision_scorer. Or switch on "
-                "scikit-learn's metadata routing and pass costs of each sample, cost_matrix=…, to "
-                "fit of the search, or in params of cross_validate."
+                "The scorer has no cost_matrix: give it to make_decision_scorer; or, with metadata "
+                "routing, to fit of the search, or in params of cross_validate."
             )
         if callable(costs):
             costs = costs(X)
         return check_cost_matrix(costs, a_row=True)
-
-    def __call__(self, estimator, X, y, sample_weight=None, cost_matrix=None):
-        return self.score(estimator, X, y, sample_weight=sample_weight, cost_matrix=cost_matrix)
 
     def _accept_sample_weight(self):
         return True
@@ -407,8 +375,7 @@ def register_scorers(*metrics: Callable) -> None:
                     option.options = set(option.options) | set(own)
     except (ImportError, AttributeError) as error:
         warnings.warn(
-            f"sklearn_lhcal could not register its scorer strings ({error}); pass the scorer "
-            "objects of sklearn_lhcal.metrics.get_scorer as scoring= instead.",
+            f"sklearn_lhcal could not register its scorer strings ({error}); pass scorer objects.",
             RuntimeWarning,
             stacklevel=2,
         )

@@ -114,13 +114,11 @@ def _read(rate, predicted, sample_weight, groups=None) -> tuple | None:
         raise ValueError(
             f"rate and predicted must have one shape (n_samples,), not {d.shape} and {phi.shape}."
         )
-    for name, a in (("rate", d), ("predicted", phi)):
-        if (a < -1e-9).any() or (a > 1 + 1e-9).any():
-            raise ValueError(f"{name} must hold probabilities, between 0 and 1.")
-    if np.isnan(phi).any():
-        raise ValueError("predicted contains NaN.")
-    w = check_sample_weight(sample_weight, len(d))
     keep = ~np.isnan(d)
+    for name, a in (("rate", d[keep]), ("predicted", phi)):
+        if not ((a >= -1e-9) & (a <= 1 + 1e-9)).all():
+            raise ValueError(f"{name} must hold probabilities, between 0 and 1.")
+    w = check_sample_weight(sample_weight, len(d))
     if w is not None:
         keep &= w > 0
     codes = read_groups(groups, len(d))

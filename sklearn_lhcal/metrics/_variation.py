@@ -18,9 +18,8 @@ from ._evaluate import mean, score
 Harmonic = Literal["harmonic"] | None
 
 
-def _distribution_rows(mu, n, z):
-    """½ Σ_k |μ̂ − z|: total variation."""
-    return 0.5 * np.abs(mu - z).sum(axis=1)
+# ½ Σ_k |μ̂ − z|: total variation
+_distance_terms = mean(lambda mu, n, z: 0.5 * np.abs(mu - z).sum(axis=1))
 
 
 def _harmonic_entropy(mu: Floats, n: Floats) -> Floats:
@@ -72,11 +71,7 @@ def _log_orders(tied: Mask) -> Floats:
     return np.log(column - first + 1).sum(axis=1)
 
 
-@metric(
-    MeanOfTerms(
-        greater_is_better=False, terms=mean(_distribution_rows), limits=(0.0, 1.0), biased=True
-    )
-)
+@metric(MeanOfTerms(greater_is_better=False, terms=_distance_terms, limits=(0.0, 1.0), biased=True))
 def distribution_calibration_error(
     y: LabelsLike, prediction: PredictionLike, *, sample_weight: Weights = None
 ) -> float:
@@ -170,8 +165,7 @@ def entropy_calibration_error(
     >>> round(entropy_calibration_error([[2, 2], [4, 0]], [[0.5, 0.5], [0.5, 0.5]]), 4)
     0.3466
     """
-    options = {"absolute": absolute, "bias_correction": bias_correction}
-    return score(entropy_calibration_error, y, prediction, sample_weight, **options)
+    return score(entropy_calibration_error, **locals())
 
 
 @metric(MeanOfTerms(greater_is_better=True, terms=mean(_ranking_rows), limits=(0.0, 1.0)))

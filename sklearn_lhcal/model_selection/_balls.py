@@ -194,15 +194,12 @@ class BallCarvingSplit(BaseEstimator):
         """
         if not isinstance(self.random_state, (int, np.integer)):
             raise ValueError(
-                "A scorer needs splits that repeat: random_state must be an int, got "
-                f"{self.random_state!r}."
+                f"random_state must be an int, got {self.random_state!r}: splits must repeat."
             )
         augmented = {rows_key(take_rows(X, test)): both for _, both, test in self._splits(X, y)}
         return CarvedScorer(X, y, augmented, scoring)
 
-    def get_n_splits(
-        self, X: Samples = None, y: LabelsLike | None = None, groups: Groups = None
-    ) -> int:
+    def get_n_splits(self, X: Samples = None, y: object = None, groups: object = None) -> int:
         """Number of splits."""
         return self.n_splits
 
@@ -258,8 +255,7 @@ class BallCarvingSplit(BaseEstimator):
             better = "smaller" if len(test) else "larger"
             raise ValueError(
                 f"The {len(balls)} balls leave {len(train)} of {len(part)} samples for training "
-                f"and {len(test)} for testing; give a {better} radius than {self.radius!r}, or "
-                "more samples."
+                f"and {len(test)} for testing; give a {better} radius than {self.radius!r}."
             )
         if y is not None:
             labels = read_labels(y).for_fit()
@@ -308,8 +304,7 @@ def _around(centers: NDArray, R: float, neighbours: NearestNeighbors) -> list[ND
     """The samples within the radius of each of the centres that the user names."""
     if centers.shape[1] != neighbours.n_features_in_:
         raise ValueError(
-            f"centers has shape {centers.shape}, but the samples lie in "
-            f"{neighbours.n_features_in_} dimensions."
+            f"centers has shape {centers.shape}, samples {neighbours.n_features_in_} dimensions."
         )
     balls = list(neighbours.radius_neighbors(centers, R, return_distance=False))
     empty = {i: centers[i].tolist() for i, ball in enumerate(balls) if not len(ball)}

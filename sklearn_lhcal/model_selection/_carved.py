@@ -105,8 +105,7 @@ def evaluate_epistemic(
     >>> found["E"]["epistemic_calibration_error"] > found["M"]["epistemic_calibration_error"]
     True
     """
-    models = list(estimators.values()) if isinstance(estimators, Mapping) else []
-    if not models or not all(map(is_classifier, models)):
+    if not estimators or not all(map(is_classifier, estimators.values())):
         raise ValueError(
             f"estimators must be a dict of names and classifiers, got {estimators!r:.80}."
         )
@@ -118,8 +117,7 @@ def evaluate_epistemic(
     for i, (train, test) in enumerate(splits):
         if len(np.union1d(train, test)) == len(labels):
             raise ValueError(
-                f"Split {i} leaves no sample out of training and test, so that f_aug would learn "
-                "nothing more; give a BallCarvingSplit."
+                f"Split {i} leaves no sample out of training and test; give a BallCarvingSplit."
             )
         labels.take(train).check_all_seen(f"training of split {i}", "smaller or fewer balls")
     share = float(np.mean([len(test) / (len(train) + len(test)) for train, test in splits]))

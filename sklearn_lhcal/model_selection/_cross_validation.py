@@ -1,8 +1,8 @@
 """Folds that are stratified by majority labels, and predictions out of fold."""
 
 import warnings
-from collections.abc import Callable, Iterator
-from typing import ClassVar, Literal
+from collections.abc import Iterator
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -95,9 +95,7 @@ class StratifiedVotesKFold(BaseCrossValidator):
             splits = list(splitter.split(votes, votes, groups))
         yield from splits
 
-    def get_n_splits(
-        self, X: Samples = None, y: LabelsLike | None = None, groups: Groups = None
-    ) -> int:
+    def get_n_splits(self, X: Samples = None, y: object = None, groups: object = None) -> int:
         """Number of folds."""
         return self.n_splits
 
@@ -196,9 +194,7 @@ def cross_val_predict(
     splits = list(check_cv(cv).split(np.zeros((n, 1)), labels.majority, groups))
     rows = np.concatenate([test for _, test in splits])
     if not np.array_equal(np.sort(rows), np.arange(n)):
-        raise ValueError(
-            "cv must put every sample into one test part, once: use a K-fold splitter."
-        )
+        raise ValueError("cv must put every sample into one test part: use a K-fold splitter.")
     folds = []
     for i, (train, test) in enumerate(Progress(splits, desc="folds", disable=not verbose)):
         part = labels.take(train)
@@ -206,9 +202,7 @@ def cross_val_predict(
         params = take_params(fit_params, train, n)
         model = fit_on_labels(clone(estimator), take_rows(X, train), part, **params)
         folds.append(_predict(model, take_rows(X, test), method, labels.classes))
-    join: Callable = np.concatenate
-    if method == "predict_dist":
-        join = Distribution.concatenate
+    join: Any = Distribution.concatenate if method == "predict_dist" else np.concatenate
     return join(folds)[np.argsort(rows)]
 
 

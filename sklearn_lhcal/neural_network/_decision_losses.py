@@ -21,7 +21,9 @@ from ._losses import _MeanOverRows, _weighted_sum, frequencies
 
 def smooth_min(x: Tensor, beta: float | None) -> Tensor:
     """min^β over the last axis."""
-    return x.min(dim=-1).values if beta is None else -torch.logsumexp(-beta * x, dim=-1) / beta
+    if beta is None:
+        return x.min(dim=-1).values
+    return -torch.logsumexp(-beta * x, dim=-1) / beta
 
 
 def direct_loss(f: Tensor, c: Tensor, lam: float, beta: float | None, sign: int) -> Tensor:
@@ -38,18 +40,13 @@ def margin_loss(f: Tensor, c: Tensor, lam: float, beta: float | None) -> Tensor:
     return (f.gather(-1, best)[..., 0] - smooth_min(f - lam * c, beta)) / lam
 
 
-def normalised_costs(cost_matrix) -> tuple[Floats, Floats, float]:
-    """Costs between 0 and 1, what was taken off each class (K,), and the divisor.
-
-    ``C = scale·values + shift``.
-    """
+def normalised_costs(cost_matrix) -> Floats:
+    """Costs between 0 and 1: of each class less its least below 0, over the largest of all."""
     C = check_cost_matrix(cost_matrix).C
-    shift = np.minimum(C.min(axis=1), 0.0)
-    C = C - shift[:, None]
-    scale = float(C.max())
-    if scale == 0:
+    C = C - np.minimum(C.min(axis=1, keepdims=True), 0.0)
+    if C.max() == 0:
         raise ValueError("cost_matrix has equal costs for all decisions: nothing is to decide.")
-    return C / scale, shift, scale
+    return C / C.max()
 
 
 class _DecisionLoss(_MeanOverRows):
@@ -64,8 +61,8 @@ class _DecisionLoss(_MeanOverRows):
         self.cost_matrix = cost_matrix
         self.lam = lam
         self.beta = beta
-        C, _, _ = normalised_costs(cost_matrix)
-        self.register_buffer("costs", torch.as_tensor(C), persistent=False)
+        C = torch.as_tensor(normalised_costs(cost_matrix))
+        self.register_buffer("costs", C, persistent=False)
 
     def total(self, logits: Tensor, counts: Tensor, weight: Tensor | None = None) -> Tensor:
         """Sum over samples, of logits and counts of shape (n, K)."""
@@ -73,10 +70,10 @@ class _DecisionLoss(_MeanOverRows):
 
     def row_loss(self, logits: Tensor, counts: Tensor) -> Tensor:
         """The loss of each sample, shape (n,)."""
-        if logits.shape[-1] != len(self.costs):
+        K = logits.shape[-1]
+        if len(self.costs) != K:
             raise ValueError(
-                f"The cost matrix has {len(self.costs)} classes, but there are {logits.shape[-1]} "
-                "logits."
+                f"cost_matrix has {len(self.costs)} classes, but there are {K} logits."
             )
         z = torch.softmax(logits.double(), dim=-1)
         return self.of_probabilities(z, frequencies(counts, z.dtype)).to(logits.dtype)
@@ -143,7 +140,10 @@ class DirectLoss(_DecisionLoss):
         self.bound = bound
 
     def _bound(self, f, c):
-        return direct_loss(f, c, self.lam, self.beta, 1 if self.bound == "upper" else -1)
+        sign = -1
+        if self.bound == "upper":
+            sign = 1
+        return direct_loss(f, c, self.lam, self.beta, sign)
 
 
 class MarginRescalingLoss(_DecisionLoss):

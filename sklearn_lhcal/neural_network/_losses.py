@@ -35,7 +35,9 @@ class _MeanLoss(nn.Module):
 
         Class indices of shape (n,) are one label each.
         """
-        logits = prediction if isinstance(prediction, Tensor) else prediction[0]
+        logits = prediction
+        if not isinstance(prediction, Tensor):
+            logits = prediction[0]
         counts = as_counts(counts, logits, weight)
         return self.total(prediction, counts, weight) / self.size(counts, weight)
 
@@ -112,7 +114,9 @@ class FocalLoss(LabelLogLoss):
     def total(self, logits: Tensor, counts: Tensor, weight: Tensor | None = None) -> Tensor:
         """``−Σ_i w_i Σ_k y_ik (1−z_ik)^γ log z_ik`` of logits of shape (n, K)."""
         log_z = torch.log_softmax(logits, dim=-1)
-        gamma = torch.where(log_z < math.log(0.2), 5.0, 3.0) if self.gamma == "53" else self.gamma
+        gamma: Any = self.gamma
+        if gamma == "53":
+            gamma = torch.where(log_z < math.log(0.2), 5.0, 3.0)
         # 0^γ has no derivative where γ < 1
         rest = (-torch.expm1(log_z)).clamp(min=torch.finfo(log_z.dtype).tiny)
         y = counts.to(log_z.dtype)
@@ -332,7 +336,11 @@ class PairwiseLoss(_HistogramLoss):
     """
 
     def _row_loss(self, log_z, log_total, y, log_w):
-        agree, split = _pair_shares(y)
+        n = y.sum(dim=-1, keepdim=True)
+        pairs = (n * (n - 1)).clamp(min=1.0)
+        # shares of the pairs that agree on k, and half of those split on k
+        agree = y * (y - 1) / pairs
+        split = y * (n - y) / pairs
         # beyond, where all is flat, second derivatives overflow
         log_total = log_total.clamp(-500, 500)
         # of α0/(α0+1) and of 1/(α0+1)
@@ -345,22 +353,11 @@ class PairwiseLoss(_HistogramLoss):
         if log_w is None:
             # Σ_{k<l} of log(2 z_k z_l α0/(α0+1)), collected class by class
             return -(likelihood + _dot(2 * split, log_z) + split.sum(dim=1) * (math.log(2) + log_p))
-        n = y.sum(dim=-1, keepdim=True)
         for k in range(y.shape[1] - 1):
-            split = 2 * y[:, k, None] * y[:, k + 1 :] / (n * (n - 1)).clamp(min=1.0)
+            split = 2 * y[:, k, None] * y[:, k + 1 :] / pairs
             log_split = math.log(2) + log_z[..., k, None] + log_z[..., k + 1 :] + log_p[..., None]
             likelihood = likelihood + _dot(split, _mix(log_split, log_w))
         return -likelihood
-
-
-def _pair_shares(y: Tensor) -> tuple[Tensor, Tensor]:
-    """Shares of a sample's pairs of raters: those that agree on k, and half of those split on k.
-
-    Both have shape (n, K).
-    """
-    n = y.sum(dim=-1, keepdim=True)
-    pairs = (n * (n - 1)).clamp(min=1.0)
-    return y * (y - 1) / pairs, y * (n - y) / pairs
 
 
 def _weighted_sum(rows: Tensor, weight: Tensor | None) -> Tensor:

@@ -21,7 +21,7 @@ from .._utils.arrays import Floats
 from .._utils.checks import as_names, checked
 from .._utils.devices import check_device, recorded, seeded
 from .._utils.estimators import atomic
-from .._utils.names import check_row_names, sorted_names
+from .._utils.names import check_classes, check_row_names, sorted_names
 from .._utils.simplex import softmax
 from .._utils.types import ArrayLike, LabelsLike, Samples, Seed, Verbose, Weights
 from ..distributions import PointMass
@@ -207,9 +207,8 @@ class NeuralClassifier(DistributionClassifierMixin, NeuralNetClassifier):
         **kwargs
             As in the constructor (`device`, `batch_size`, …).
         """
-        names = as_names(classes, "classes").tolist()
-        if len(set(names)) < len(names):
-            raise ValueError(f"classes must name each output by another name, got {names[:20]}.")
+        names = as_names(classes, "classes")
+        names = check_classes(names, len(names)).tolist()
         return cls(module, classes=names, **kwargs).initialize()
 
     def get_default_callbacks(self) -> list:
@@ -403,7 +402,9 @@ class NeuralClassifier(DistributionClassifierMixin, NeuralNetClassifier):
         check_called("loss", self.criterion_)
         if self.regularizer_ is not None:
             check_called("regularizer", self.regularizer_)
-        weight = np.ones(len(labels)) if weight is None else weight / weight.max()
+        if weight is None:
+            weight = np.ones(len(labels))
+        weight = weight / weight.max()
         counts = torch.as_tensor(labels.counts.astype(np.float32))
         return counts, torch.as_tensor(weight)
 
@@ -463,8 +464,10 @@ class NeuralClassifier(DistributionClassifierMixin, NeuralNetClassifier):
         logits = self._logits(y_pred)
         if training and len(self.history) == 1 == len(self.history[0, "batches"]):
             warn_of_probabilities(logits)
-        counts, weight = y_true if isinstance(y_true, (tuple, list)) else (y_true, None)
-        counts = to_tensor(counts, device=self.device)
+        weight = None
+        if isinstance(y_true, (tuple, list)):
+            y_true, weight = y_true
+        counts = to_tensor(y_true, device=self.device)
         if counts.ndim == 1:
             counts = nn.functional.one_hot(counts.long(), len(self.classes_))
         if weight is None:

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from skorch.callbacks import EarlyStopping
 from skorch.dataset import Dataset
 from skorch.helper import SliceDict
-from skorch.utils import to_tensor
+from skorch.utils import noop, to_tensor
 from torch import Generator, Tensor, finfo, float32, float64, isfinite, zeros
 from torch.utils.data import DataLoader, Subset, default_collate
 
@@ -26,8 +26,10 @@ class ArrayRows(Dataset):
     def __getitems__(self, rows):
         if self.y is None:
             y = zeros(len(rows))
+        elif isinstance(self.y, tuple):
+            y = tuple(a[rows] for a in self.y)
         else:
-            y = tuple(a[rows] for a in self.y) if isinstance(self.y, tuple) else self.y[rows]
+            y = self.y[rows]
         # tensors stay where they are: what is on a GPU would come to the host and go back
         return to_tensor(take_rows(self.X, rows), device=None), y
 
@@ -159,11 +161,8 @@ class SizedLoss(Protocol):
 
 def early_stopping(patience: int) -> EarlyStopping:
     """skorch's callback: stop after so many epochs without a new minimum, and go back to it."""
-    return EarlyStopping(patience=patience, threshold=0, load_best=True, sink=_silent)
-
-
-def _silent(*_):
-    """Early stopping is told by the history, not on the screen."""
+    # it is told by the history, not on the screen
+    return EarlyStopping(patience=patience, threshold=0, load_best=True, sink=noop)
 
 
 def scaled_weight(loss, counts: Tensor, weight: Tensor) -> Tensor:
@@ -190,6 +189,8 @@ def stratified_fifth(n: int, counts) -> tuple[NDArray, NDArray]:
 
     Stratified by majority label where counts are known.
     """
-    votes = np.zeros(n, dtype=int) if counts is None else np.asarray(counts).argmax(axis=1)
+    votes = np.zeros(n, dtype=int)
+    if counts is not None:
+        votes = np.asarray(counts).argmax(axis=1)
     splitter = StratifiedVotesKFold(5, shuffle=True, random_state=int(torch.randint(2**31 - 1, ())))
     return next(splitter.split(None, votes))

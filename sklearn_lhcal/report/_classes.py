@@ -154,7 +154,7 @@ def _of_class(intervals: Intervals, k: int):
 
 
 def subgroups(intervals: Intervals) -> tuple[dict | None, list[Number]]:
-    """Whom the model is wrong for, too often or too sure; None where no columns were named."""
+    """Class frequencies and slopes of the subgroups; None where no columns were named."""
     study = intervals.study
     if not study.subgroups or study.hard:
         return None, []

@@ -67,8 +67,8 @@ def pairwise_loss(x, h, z, y, penalty, w=None):
 def test_alpha_is_the_optimum(data, likelihood, oracle, weighted):
     z, several = data.prediction[:100], data.counts[:100].sum(axis=1) > 1
     w = np.random.default_rng(0).uniform(0, 3, 100) if weighted else np.ones(100)
-    calibrator = AlphaCalibration("proba", likelihood=likelihood, penalty=0.01, features="logits")
-    calibrator.fit(z, data.counts[:100], sample_weight=w)
+    how = {"likelihood": likelihood, "penalty": 0.01, "features": "logits", "fallback": False}
+    calibrator = AlphaCalibration("proba", **how).fit(z, data.counts[:100], sample_weight=w)
     h = (np.log(z) - calibrator.feature_mean_) / calibrator.feature_scale_
     assert_allclose([h.mean(), h.std()], [0, 1], atol=1e-9)
     args = (h[several], z[several], data.counts[:100][several], 0.01, w[several])

@@ -328,7 +328,7 @@ def test_one_class_is_certain():
         ),
         (
             TemperatureScaling(PrecomputedClassifier("logits", classes=["a", "b"])),
-            "classes has 2 entries",
+            "classes must hold 5 different names",
         ),
     ],
 )

@@ -91,6 +91,7 @@ def test_what_the_docstring_says_fails_fails(pool, kind):
     assert found.mean() < 0.9 - 5 * spread(found)
 
 
+@pytest.mark.filterwarnings("ignore:Sets hold all classes:UserWarning")
 def test_tied_scores_cover_more(pool):
     """A forest of few trees prints few different probabilities."""
     forest = RandomForestClassifier(10, random_state=0)
@@ -117,6 +118,7 @@ def scores_by_hand(z, score):
     return more.sum(axis=2) + alike.sum(axis=2) / 2
 
 
+@pytest.mark.filterwarnings("ignore:Sets hold all classes:UserWarning")
 @pytest.mark.parametrize("score", SCORES)
 @pytest.mark.parametrize("level", [0.5, 0.8, 0.95])
 @pytest.mark.parametrize("grouped", [False, True])
@@ -137,6 +139,23 @@ def test_the_threshold_is_the_least_that_will_do(score, level, grouped):
     assert_array_equal(model.predict_set(z), s <= model.threshold_)
 
 
+@pytest.mark.parametrize("score", ["lac", "aps", "ordinal"])
+def test_one_hot_outputs_are_said_to_give_all_classes(pool, score):
+    """Where they are wrong more often than the level allows, and only there."""
+    said = np.arange(100) % 3
+    z = np.eye(3)[said]
+    for wrong, level in ((30, 0.9), (30, 0.6), (5, 0.9)):
+        y = np.where(np.arange(100) < wrong, (said + 1) % 3, said)
+        model = ConformalClassifier("proba", conformity_score=score, confidence_level=level)
+        if wrong / 100 < 1 - level:
+            assert (model.fit(z, y).predict_set(z) == z).all()
+            continue
+        with pytest.warns(UserWarning, match="Sets hold all classes") as seen:
+            model.fit(z, y)
+        assert seen[0].filename == __file__
+        assert model.predict_set(z).all()
+
+
 def test_too_few_rows_give_all_classes(pool):
     model = ConformalClassifier("proba", confidence_level=0.95)
     model.fit(pool.prediction[:18], pool.counts[:18])
@@ -147,6 +166,7 @@ def test_too_few_rows_give_all_classes(pool):
     assert model.threshold_ < np.inf
 
 
+@pytest.mark.filterwarnings("ignore:Sets hold all classes:UserWarning")
 @pytest.mark.parametrize("score", SCORES)
 def test_order_of_classes_and_rows_does_not_matter(pool, score):
     z = np.round(pool.prediction[:300], 1)

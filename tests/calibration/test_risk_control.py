@@ -12,6 +12,7 @@ import pandas as pd
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
+from scipy.stats import binomtest
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
 from vote_cases import votes
@@ -98,17 +99,21 @@ def test_majorities_fail(pool):
 # --------------------------------------------------------------------------------------- definition
 
 
-@pytest.mark.parametrize("grouped", [False, True])
 @pytest.mark.parametrize(
-    ("options", "fewest"),
+    ("options", "grouped", "fewest"),
     [
-        # (10 starts; gain .1 of .9), (1 start), (2 starts; gain .3 of .7 without a mistake)
-        ({"budget": 0.1, "target": "decided"}, 73),
-        ({"budget": 0.1}, 49),
-        ({"budget": 0.3, "referral": 2}, 17),
+        # four starts: of a binomial share log(4/.05)/−log(.9); of groups by bets
+        ({"budget": 0.1, "target": "decided"}, False, 42),
+        ({"budget": 0.1, "target": "decided"}, True, 68),
+        # one start
+        ({"budget": 0.1}, False, 29),
+        ({"budget": 0.1}, True, 49),
+        # two starts; gain .3 of .7 without a mistake
+        ({"budget": 0.3, "referral": 2}, False, 17),
+        ({"budget": 0.3, "referral": 2}, True, 17),
     ],
 )
-def test_from_how_many_rows_it_decides(options, fewest, grouped):
+def test_from_how_many_rows_it_decides(options, grouped, fewest):
     """Of samples without a mistake; that number is in the message of one row less."""
     if "referral" in options:
         options = options | {"cost_matrix": [[0, 1, 0.4], [1, 0, 0.4]]}
@@ -203,7 +208,7 @@ def test_fair_bets_keep_a_mean_of_one(groups):
     assert log_wealth(g, np.full(4, -0.5), 1.0, units, 0.0)[-1] > 0
 
 
-def test_wealth_is_that_of_ten_gamblers():
+def test_wealth_is_that_of_two_gamblers():
     """Each bets a fixed share of his wealth on every unit."""
     rng = np.random.default_rng(0)
     g, x, units = rng.random(9), rng.normal(size=9), np.array([0, 1, 2, 0, 1, 2, 3, 3, 3])
@@ -212,8 +217,49 @@ def test_wealth_is_that_of_ten_gamblers():
     for m in range(10):
         decided = np.argsort(np.argsort(g)) < m
         X = np.array([(x * decided)[units == u].mean() for u in range(4)]) - room
-        each = [np.prod(1 - nu / high * X) for nu in np.geomspace(0.01, 0.99, 10)]
+        each = [np.prod(1 - nu / high * X) for nu in (0.2, 0.7)]
         assert wealth[m] == pytest.approx(np.log(np.mean(each)), rel=1e-10, abs=1e-12)
+
+
+@pytest.mark.parametrize("target", ["total", "decided"])
+@pytest.mark.parametrize("unit", [1.0, 7.0])
+def test_one_label_and_equal_costs_have_the_exact_test(pool, target, unit):
+    """Binomial tests by SciPy, one after the other from each start; whatever the unit of costs."""
+    z = np.round(pool.prediction[:400], 2)
+    z /= z.sum(axis=1, keepdims=True)
+    said = votes(pool.proba[:400], 1, np.random.default_rng(0)).argmax(axis=1)
+    budget, g, wrong = 0.2, 1 - z.max(axis=1), z.argmax(axis=1) != said
+    model = RiskControlledDecision(
+        "proba", unit * (1 - np.eye(3)), budget=unit * budget, target=target, **BETTING
+    ).fit(z, said)
+    starts = [-np.inf] if target == "total" else [0.02 * budget, 0.1 * budget, 0.3 * budget, budget]
+    reached = -np.inf
+    for start in starts:
+        for end in [*np.unique(g)[np.unique(g) >= start], np.inf]:
+            decided = g < end
+            trials = 400 if target == "total" else max(decided.sum(), 1)
+            errors = (wrong & decided).sum()
+            if binomtest(errors, trials, budget, "less").pvalue > 0.1 / len(starts):
+                break
+            reached = max(reached, end)
+    assert 0 < reached < np.inf
+    assert model.thresholds_[0] == pytest.approx(unit * reached)
+    # two labels a sample, or groups of two samples, are not binomial
+    bets = model.fit(z, 2 * np.eye(3, dtype=int)[said]).thresholds_[0]
+    assert bets < unit * reached
+
+
+def test_the_exact_test_keeps_its_level():
+    """Over all outcomes of eight labels, of which as many are mistakes as the budget allows."""
+    z = np.column_stack([np.linspace(0.7, 0.95, 8), np.linspace(0.3, 0.05, 8)])
+    chance = 0.0
+    model = RiskControlledDecision("proba", budget=0.4, target="decided", **BETTING)
+    for wrong in product([0, 1], repeat=8):
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "The 8 calibration samples or groups do not show")
+            decides = model.fit(z, np.eye(2, dtype=int)[list(wrong)]).accepted(z).any()
+        chance += decides * np.prod(np.where(wrong, 0.4, 0.6))
+    assert 0 < chance <= 0.1
 
 
 def test_the_sequence_of_tests_is_that_of_mapie(pool):

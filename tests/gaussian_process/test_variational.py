@@ -19,6 +19,7 @@ from sklearn_lhcal.gaussian_process._hyperparameters import Learned, gradient, l
 from sklearn_lhcal.gaussian_process._likelihoods import Dirichlet, Logistic, Settled, normal_draws
 from sklearn_lhcal.gaussian_process._variational import (
     MEAN_VARIANCE,
+    Data,
     Features,
     Labels,
     local_terms,
@@ -215,12 +216,12 @@ def test_the_gradient_is_that_of_finite_differences(kernel):
         return kernel_of(kernel, p.exp()[0], p.exp()[1:])
 
     def features(p):
-        return Features(X, Z, make_kernel(p), dtype=torch.float64, keep=True)
+        return Features(Data(X, Z, labels, torch.float64), make_kernel(p), keep=True)
 
     p = torch.tensor([0.3, 0.1, 0.4], dtype=torch.float64)
     terms = Logistic().local
-    latent, _ = solve(sweep(features(p), labels, prior(2, Z), terms), make_kernel(p).variance)
-    local = local_terms(features(p), labels, latent, terms)
+    latent, _ = solve(sweep(features(p), prior(2, Z), terms), make_kernel(p).variance)
+    local = local_terms(features(p), latent, terms)
 
     def best(p):
         sums = sums_of(features(p), local)
@@ -277,9 +278,9 @@ def test_irrelevant_features_get_long_lengthscales():
 def test_learning_raises_the_bound():
     X, Z, labels = problem(C=1)
     reports, kernel = [], kernel_of("rbf", X.new_tensor(1.0), X.new_tensor([0.3]))
-    options = {"dtype": torch.float64, "max_iter": 30, "tol": 1e-5}
     start = Learned(Logistic(), kernel, prior(1, Z))
-    learn(X, Z, labels, start, report=reports.append, **options)
+    data = Data(X, Z, labels, torch.float64)
+    learn(data, start, report=reports.append, max_iter=30, tol=1e-5)
     assert len(reports) > 3
     assert max(reports) > reports[0] + 1
     assert max(reports) < reports[-1] + 1e-3
@@ -428,10 +429,10 @@ def test_the_gradient_of_the_regression_is_that_of_finite_differences(kernel):
 
     def settled(p):
         there = kernel_of(kernel, p.exp()[0], p.exp()[1:3])
-        features = Features(X, Z, there, dtype=torch.float64, keep=True)
+        features = Features(Data(X, Z, labels, torch.float64), there, keep=True)
         likelihood = Dirichlet(0.1, 1.0).at(p[3:])
-        at = likelihood.settled(features, labels, None)
-        return at.bound, gradient(features, at), likelihood.slope(features, labels, at)
+        at = likelihood.settled(features, None)
+        return at.bound, gradient(features, at), likelihood.slope(features, at)
 
     p = torch.tensor([0.3, 0.1, 0.4, -1.0], dtype=torch.float64)
     h = 1e-4 * torch.eye(4, dtype=torch.float64)
@@ -482,10 +483,10 @@ def test_the_loss_of_rows_left_out_is_that_of_fits_without_them(epsilon):
     scaled = torch.tensor((X[order] - gp._center) / gp._unit)
     labels = Labels(*(torch.tensor(a).double() for a in (np.full((3, 30), 3), counts[order].T)))
     likelihood = Dirichlet(epsilon, 0.0)
-    features = Features(scaled, gp._Z, gp._kernel, dtype=torch.float64)
-    *_, (latent, _) = likelihood.ascent(features, labels, prior(3, gp._Z))
+    features = Features(Data(scaled, gp._Z, labels, torch.float64), gp._kernel)
+    *_, (latent, _) = likelihood.ascent(features, prior(3, gp._Z))
     draws = normal_draws(latent.mean, 0)
-    found = likelihood.left_out_loss(features, labels, latent, draws)
+    found = likelihood.left_out_loss(features, latent, draws)
     # 128 draws; seen: .4 %
     assert found == pytest.approx(loss_of_fits_without(X, counts, epsilon), rel=0.03)
 

@@ -359,7 +359,7 @@ def test_limits_of_slopes_hold_together(b, raters):
 
 @pytest.mark.slow
 def test_few_patients_are_no_miscalibration():
-    """At .05, within three standard errors of 200; random signs of patients reject .155."""
+    """Rejected at .05, within three standard errors of 200."""
     rejects = 0
     for seed in range(200):
         rng = np.random.default_rng([seed, 1])

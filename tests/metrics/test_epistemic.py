@@ -83,7 +83,7 @@ def test_the_gain_of_histograms():
         (([[1, 0], [0, 1]], [0, 1], ["a", "b"]), "y_reference predicts .*'a'.* in sample 0"),
         (
             ([[1, 0], [0, 1]], [[0.5, 0.5], [1, 0]], [0, 1]),
-            "one predicted class per sample, got shape",
+            "y_pred must be 1-D, got shape",
         ),
         (([[1, 0], [0, 0]], [0, 1], [0, 1]), "without labels"),
     ],

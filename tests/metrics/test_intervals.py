@@ -3,6 +3,7 @@
 Intervals against the textbook, with groups, and their coverage.
 """
 
+import pickle
 from functools import partial
 
 import numpy as np
@@ -40,6 +41,7 @@ from sklearn_lhcal.metrics import (
     maximum_calibration_error,
     paired_difference,
     posterior_epistemic_loss,
+    risk_bound,
 )
 
 
@@ -401,3 +403,55 @@ def test_corrected_errors_do_not():
     corrected = {"p": 2, "bias_correction": "residual"}
     how = {"random_state": 0, **corrected}
     confidence_interval(expected_calibration_error, data.counts, data.prediction, **how)
+
+
+def test_an_interval_says_what_it_rests_on():
+    """How many samples and which, where some have too few labels; it is kept when pickled."""
+    rng = np.random.default_rng(0)
+    y = rng.multinomial(np.repeat([1, 3], [30, 70]), [0.6, 0.4])
+    z = np.tile([0.5, 0.5], (100, 1))
+    for metric in (irreducible_loss, epistemic_loss):
+        part = confidence_interval(metric, y, z, random_state=0)
+        assert part.notes == ["70 of 100 samples, with 2+ labels"]
+        assert repr(part).endswith("notes=['70 of 100 samples, with 2+ labels'])")
+        assert pickle.loads(pickle.dumps(part)).notes == part.notes
+        assert confidence_interval(metric, y[30:], z[30:], random_state=0).notes == []
+    every = confidence_interval(expected_accuracy, y, z, random_state=0)
+    assert every.notes == []
+    assert repr(every).startswith("ConfidenceInterval(estimate=")
+    assert "notes" not in repr(every)
+    difference = paired_difference(epistemic_loss, y, z, np.roll(z, 1) * [1.2, 0.8], random_state=0)
+    assert difference.notes == ["70 of 100 samples, with 2+ labels"]
+
+
+def test_an_interval_says_where_no_difference_between_raters_was_found():
+    """The jackknife over raters then finds no more than single labels explain."""
+    rng = np.random.default_rng(0)
+    z = np.tile([0.3, 0.7], (80, 1))
+    for habit, alike in ((0.0, True), (0.35, False)):
+        share = 0.5 + habit * np.array([-1, 1, -1, 1, 0, 0])
+        said = (rng.random((80, 6)) < share).astype(int)
+        said[:, :3] = 1 - said[:, 3:] if alike else said[:, :3]
+        y = Annotations.from_matrix(said)
+        new = confidence_interval(expected_accuracy, y, z, random_state=0)
+        these = confidence_interval(expected_accuracy, y, z, raters="fixed", random_state=0)
+        assert [note[:13] for note in new.notes] == ["no difference"] * alike
+        assert these.notes == []
+
+
+def test_an_interval_knows_its_level():
+    """Also when it was pickled."""
+    rng = np.random.default_rng(0)
+    y = rng.multinomial(3, [0.6, 0.4], 60)
+    z = np.tile([0.5, 0.5], (60, 1))
+    how = {"confidence_level": 0.8, "random_state": 0}
+    several = [expected_accuracy(y[i::4], z[i::4]) for i in range(4)]
+    found = [
+        confidence_interval(irreducible_loss, y, z, **how),
+        paired_difference(epistemic_loss, y, z, np.roll(z, 1) * [1.2, 0.8], **how),
+        interval_over_splits(several, test_fraction=0.25, confidence_level=0.8),
+        risk_bound(y, np.zeros(60, int), cost_matrix=[[0, 1], [1, 0]], confidence_level=0.8),
+    ]
+    for interval in found:
+        assert interval.confidence_level == 0.8
+        assert pickle.loads(pickle.dumps(interval)).confidence_level == 0.8

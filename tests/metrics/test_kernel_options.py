@@ -296,8 +296,8 @@ class TestErrors:
         [
             ({"p": 0.5}, "p must be a number"),
             ({"p": "2"}, "p must be a number"),
-            ({"p": 1, "bias_correction": "residual"}, "is an estimate for p = 2 only"),
-            ({"p": 3, "bias_correction": "second_order"}, "is an estimate for p = 2 only"),
+            ({"p": 1, "bias_correction": "residual"}, "is for p = 2 only"),
+            ({"p": 3, "bias_correction": "second_order"}, "is for p = 2 only"),
             (
                 {"p": 2, "bias_correction": "tin"},
                 'bias_correction must be "residual", "second_order" or None',

@@ -60,6 +60,30 @@ def test_tolerated_means_are_a_supermartingale(shift, inside):
         assert 0 < alarms <= 0.8
 
 
+@pytest.mark.parametrize(("shift", "inside"), [(0.006, True), (-0.006, True), (0.2, False)])
+def test_a_rare_class_has_less_of_the_tolerance(shift, inside):
+    """A class of 3%: its mean may be 10·3% of the tolerance away, and no more."""
+    Z = np.tile([0.97, 0.03], (9, 1))
+    Q = Z + np.array([-shift, shift])
+    mean = expected(Z, Q, lambda y: CalibrationMonitor(tolerance=0.02).update(y, Z).e_value)
+    assert (mean <= 1 + 1e-12) == inside
+
+
+@pytest.mark.slow
+def test_a_rare_class_that_doubles_is_found_and_others_give_no_false_alarms():
+    rng = np.random.default_rng(0)
+    found = {"alike": [], "doubled": []}
+    for _ in range(60):
+        z = 1 / (1 + np.exp(3.9 - rng.normal(size=3000)))
+        Z = np.column_stack([1 - z, z])
+        for name, odds in (("alike", 1.0), ("doubled", 2.0)):
+            chance = odds * z / (1 - z + odds * z)
+            y = (rng.random(3000) < chance).astype(int)
+            found[name].append(CalibrationMonitor().update(np.eye(2, dtype=int)[y], Z).alarm)
+    assert sum(alarm is not None for alarm in found["alike"]) <= 3
+    assert sum(alarm is not None for alarm in found["doubled"]) > 50
+
+
 def test_each_bet_has_mean_at_most_1_whatever_was_before():
     """E[factor | past] ≤ 1 at the edges of the tolerance: means only fall from sample to sample."""
     Z, past = np.full((1, 2), 0.5), [np.array([[9, 1]]), np.array([[0, 1]]), np.array([[1, 0]])]
@@ -90,6 +114,10 @@ def test_exact_disagreement_is_a_martingale_without_tolerance():
 
 def factors(y, z, tolerance):
     """1 + λ(x − ε sign λ) of each sample, residual and stake, as the docstring says."""
+    # of each class and of log z; classes below 0.1 have less
+    so_far = np.array([z[: t + 1].mean(axis=0) for t in range(len(z))])
+    tolerance = tolerance * np.column_stack([np.minimum(10 * so_far, 1), np.ones(len(z))])
+    assert (so_far < 0.1).any()
     e = y / y.sum(axis=1, keepdims=True) - z
     f = np.maximum(np.log(np.maximum(z, 1e-300)), -4) / 4
     x = np.column_stack([e, (f * e).sum(axis=1)])

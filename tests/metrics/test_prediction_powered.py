@@ -53,19 +53,23 @@ def split(y, judge, z):
 def test_the_published_formula(loss, rng):
     """PPI++ for a mean, Angelopoulos, Duchi and Zrnic (2023), sample by sample.
 
-    Their program has N − 1 for N in Var(g), and n for n − 1 in the standard error.
+    Var(g) is that of the n samples alone. Their program has it of all N, and n for n − 1 in the
+    standard error.
     """
     y, judge, z = drawn(rng)
     h, g = ([loss(label[[i]], z[[i]]) for i in range(len(z))] for label in (y, np.eye(2)[judge]))
     h, g = np.array(h)[SEEN], np.array(g)
     n, N = N_BOTH, N_REST
-    lam = np.cov(h, g[SEEN], ddof=0)[0, 1] / (g.var() * (1 + n / N))
+    lam = np.cov(h, g[SEEN], ddof=0)[0, 1] / (g[SEEN].var() * (1 + n / N))
     estimate = lam * g[REST].mean() + (h - lam * g[SEEN]).mean()
     V = lam**2 * g[REST].var(ddof=1) / N + (h - lam * g[SEEN]).var(ddof=1) / n
-    found = prediction_powered(loss, *split(y, judge, z), n_blocks=N, random_state=0)
+    how = {"n_blocks": N, "random_state": 0}
+    found = prediction_powered(loss, *split(y, judge, z), **how)
     assert_allclose(found.estimate, estimate, rtol=1e-12)
     assert_allclose(found.standard_error, np.sqrt(V), rtol=1e-10)
-    assert_allclose(found.effective_rows, h.var(ddof=1) / V, rtol=1e-10)
+    alone = confidence_interval(loss, y[SEEN], z[SEEN], **how)
+    shorter = (alone.high - alone.low) / (found.high - found.low)
+    assert_allclose(found.effective_rows, n * shorter**2, rtol=1e-10)
 
 
 def test_a_judge_who_says_one_class_leaves_the_interval_of_people():
@@ -73,7 +77,7 @@ def test_a_judge_who_says_one_class_leaves_the_interval_of_people():
     for metric in (expected_accuracy, epistemic_loss):
         constant = KnownProbabilities(np.tile([0.3, 0.7], (len(z), 1)))
         prediction = np.tile([0.2, 0.8], (len(z), 1))
-        with pytest.warns(UserWarning, match="Only 0 .*the proxy is not used"):
+        with pytest.warns(UserWarning, match="Few .*, 0 by the proxy's"):
             found = prediction_powered(metric, *split(y, constant, prediction), random_state=0)
         alone = confidence_interval(metric, y[SEEN], prediction[SEEN], random_state=0)
         assert_allclose(found, alone, rtol=1e-12)
@@ -81,13 +85,12 @@ def test_a_judge_who_says_one_class_leaves_the_interval_of_people():
         assert found.effective_rows == N_BOTH
 
 
-def test_a_judge_who_says_the_contrary_is_as_good(rng):
-    y, judge, z = drawn(rng)
-    rate = np.tile([0.0, 1.0], (len(z), 1))
-    found, contrary = (accuracy(*split(y, j, rate)) for j in (judge, 1 - judge))
-    assert_allclose(found, contrary, rtol=1e-10)
-    assert_allclose(found.effective_rows, contrary.effective_rows)
-    assert found.effective_rows > N_BOTH
+def test_a_judge_who_says_the_contrary_is_not_used(rng):
+    y, judge, _ = drawn(rng)
+    rate = np.tile([0.0, 1.0], (len(y), 1))
+    found = accuracy(*split(y, 1 - judge, rate))
+    assert found == confidence_interval(expected_accuracy, y[SEEN], rate[SEEN], random_state=0)
+    assert found.effective_rows == N_BOTH
 
 
 def test_a_perfect_judge_makes_all_samples_count(rng):
@@ -95,14 +98,24 @@ def test_a_perfect_judge_makes_all_samples_count(rng):
     y[N_BOTH:] = y[:N_BOTH]
     z = np.tile([0.0, 1.0], (len(y), 1))
     first, rest = slice(N_BOTH), slice(N_BOTH, None)
-    with pytest.warns(UserWarning, match="Only 0 samples"):
+    with pytest.warns(UserWarning, match="25 by the proxy's, 0 in the difference"):
         found = accuracy(y[first], z[first], y[first], y[rest], z[rest], n_blocks=N_BOTH)
     alone = confidence_interval(expected_accuracy, y[first], z[first], n_blocks=N_BOTH)
     # both halves are alike: λ = 1/2, and the variance is halved
-    assert_allclose(found.effective_rows, 2 * N_BOTH, rtol=1e-10)
+    assert_allclose(found.estimate, alone.estimate)
     assert_allclose(found.standard_error, alone.standard_error / np.sqrt(2), rtol=1e-10)
-    # nothing shows that the judge is perfect elsewhere
-    assert_allclose(found[:3], alone[:3], rtol=1e-10)
+
+
+def test_what_60_samples_show_of_a_perfect_judge(rng):
+    """No error of 60: the interval of Clopper and Pearson, and the error of the judge's mean."""
+    N = 20_000
+    ones = (rng.random(N) < 0.4).astype(int)
+    z = np.tile([0.0, 1.0], (N, 1))
+    with pytest.warns(UserWarning, match="0 in the difference"):
+        found = accuracy(*split(ones, ones, z))
+    reach = np.hypot(1 - 0.025 ** (1 / N_BOTH), 1.96 * np.sqrt(0.24 / N))
+    assert_allclose([found.estimate - found.low, found.high - found.estimate], reach, rtol=0.02)
+    assert found.df is None
 
 
 def test_unbiased_whatever_the_judge_says():
@@ -210,10 +223,8 @@ def test_the_weighted_formula(rng):
     h_mean, g_mean = np.average(h, weights=w), np.average(g, weights=w)
     rest_mean = np.average(g_rest, weights=v)
     W, V = w.sum(), v.sum()
-    m = (w @ g + v @ g_rest) / (W + V)
-    covariance = w**2 @ ((h - h_mean) * (g - g_mean)) / W**2
-    variance = (w**2 @ (g - m) ** 2 + v**2 @ (g_rest - m) ** 2) / (W + V)
-    lam = covariance / (variance * (1 / W + 1 / V))
+    covariance = w**2 @ ((h - h_mean) * (g - g_mean))
+    lam = covariance / (w**2 @ (g - g_mean) ** 2 * (1 + W / V))
     assert_allclose(found.estimate, h_mean - lam * (g_mean - rest_mean), rtol=1e-12)
     # copies that count as independent have another λ
     times = [w, w, w, v, v]
@@ -300,6 +311,32 @@ def test_grades_have_a_distance_and_decisions_costs(rng):
     assert_allclose(risk, found, rtol=1e-10)
 
 
+def test_mean_scores_and_signed_bias_of_grades(rng):
+    """As costs of decisions, in place of the samples' own means."""
+    scores = np.array([1.0, 2.0, 3.5])
+    u = rng.normal(size=N_BOTH + N_REST)
+    said, judge, model = (
+        np.digitize(u + 0.6 * rng.normal(size=len(u)), [-0.5, 0.8]) for _ in range(3)
+    )
+    never = np.zeros(len(u), dtype=int)
+    how = {"random_state": 0}
+    for decided, costs, h, g in (
+        (never, scores[:, None], scores[said], scores[judge]),
+        (
+            model,
+            scores - scores[:, None],
+            scores[model] - scores[said],
+            scores[model] - scores[judge],
+        ),
+    ):
+        data = said[SEEN], decided[SEEN], judge[SEEN], judge[REST], decided[REST]
+        found = prediction_powered(decision_risk, *data, cost_matrix=costs, **how)
+        lam = np.cov(h[SEEN], g[SEEN], ddof=0)[0, 1] / (g[SEEN].var() * (1 + N_BOTH / N_REST))
+        expected = h[SEEN].mean() - lam * (g[SEEN].mean() - g[REST].mean())
+        assert_allclose(found.estimate, expected, rtol=1e-10)
+        assert found.low < h.mean() < found.high
+
+
 def test_the_interval_keeps_its_effective_rows_when_pickled(rng):
     found = accuracy(*split(*drawn(rng)))
     assert pickle.loads(pickle.dumps(found)).effective_rows == found.effective_rows
@@ -352,13 +389,53 @@ def test_one_label_of_the_judge_is_too_few_for_disagreement(rng):
         prediction_powered(irreducible_loss, *split(y, judge, z))
 
 
-def test_few_events_are_said_and_the_interval_is_that_of_people(rng):
+def test_few_events_are_said_and_the_judge_still_counts(rng):
     y, judge, _ = drawn(rng)
     y[SEEN] = [[1, 0]]
     y[:4] = [[0, 1]]
+    judge[:4] = 1
     z = np.tile([0.0, 1.0], (len(y), 1))
-    with pytest.warns(UserWarning, match="Only 4 .*the proxy is not used"):
+    with pytest.warns(UserWarning, match="4 by people's labels, 29 by the proxy's, 25 in"):
         found = accuracy(*split(y, judge, z))
-    alone = confidence_interval(expected_accuracy, y[SEEN], z[SEEN], random_state=0)
-    assert found == alone
-    assert found.effective_rows == N_BOTH
+    h, g = y[SEEN, 1], judge[SEEN]
+    lam = np.cov(h, g, ddof=0)[0, 1] / (g.var() * (1 + N_BOTH / N_REST))
+    assert_allclose(found.estimate, h.mean() - lam * (g.mean() - judge[REST].mean()), rtol=1e-12)
+    assert 0 <= found.low < found.estimate < found.high
+
+
+@pytest.mark.parametrize("metric", [expected_accuracy, label_log_loss])
+@pytest.mark.filterwarnings("ignore:Few samples or groups differ:UserWarning")
+def test_order_does_not_matter_where_few_samples_differ(metric, rng):
+    """Of samples and of classes; blocks are single samples."""
+    y, judge, z = drawn(rng)
+    judge[SEEN] = np.where(np.arange(N_BOTH) < 4, judge[SEEN], y[SEEN, 1])
+    how = {"n_blocks": N_REST, "random_state": 0}
+    found = prediction_powered(metric, *split(y, judge, z), **how)
+    order = np.concatenate([rng.permutation(N_BOTH), N_BOTH + rng.permutation(N_REST)])
+    turned = split(y[order][:, ::-1], 1 - judge[order], z[order][:, ::-1])
+    other = prediction_powered(metric, *turned, **how)
+    assert_allclose(other, found, rtol=1e-10)
+    assert_allclose(other.effective_rows, found.effective_rows, rtol=1e-10)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:Few samples or groups differ:UserWarning")
+@pytest.mark.parametrize(
+    ("n", "rate", "error"), [(60, 0.16, 0.0), (60, 0.5, 0.03), (200, 0.05, 0.02)]
+)
+def test_few_errors_of_the_judge(n, rate, error):
+    """Unbiased, 95 % of intervals hold the truth, and they are shorter than those of people."""
+    rng = np.random.default_rng(6)
+    draws, found, widths = 200, [], []
+    z = np.tile([0.0, 1.0], (2000, 1))
+    for _ in range(draws):
+        ones = (rng.random(2000) < rate).astype(int)
+        judge = np.where(rng.random(2000) < error, 1 - ones, ones)
+        said = judge[:n], judge[n:], z[n:]
+        found.append(prediction_powered(expected_accuracy, ones[:n], z[:n], *said, random_state=0))
+        alone = confidence_interval(expected_accuracy, ones[:n], z[:n], random_state=0)
+        widths.append(alone.high - alone.low)
+    estimate, low, high, _ = np.array(found).T
+    assert abs(estimate.mean() - rate) < 4 * estimate.std() / np.sqrt(draws)
+    assert ((low <= rate) & (rate <= high)).mean() > 0.95 - 3 * np.sqrt(0.05 * 0.95 / draws)
+    assert (high - low).mean() < 0.9 * np.mean(widths)

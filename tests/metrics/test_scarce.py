@@ -1,5 +1,7 @@
 """Intervals where hardly any sample speaks: rare classes, good models, groups of unequal size."""
 
+import warnings
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
@@ -21,14 +23,16 @@ from sklearn_lhcal.metrics import (
     irreducible_loss,
     kernel_calibration_error,
     label_log_loss,
+    net_benefit,
     paired_difference,
     policy_curve,
+    ranked_probability_score,
     referral_curve,
     risk_gap,
     study_size,
 )
 
-FEW = "ignore:.*the standard error (may be too small|is 0)"
+FEW = "ignore:(.*the standard error (may be too small|is 0)|Fewer than 10% of the labels)"
 ALL_ALIKE = "All 100 samples or groups have the same expected_accuracy: the standard error is 0"
 COSTS = np.array([[0.0, 1.0], [1000.0, 0.0]])
 # of 4 000 draws, a tail of .025 is within .010 of it (four standard errors)
@@ -176,9 +180,6 @@ def test_random_raters_make_no_interval_narrower(metric):
     y = Annotations.from_matrix(said, classes=[0, 1])
     z = np.tile([0.99, 0.01], (80, 1))
     found = confidence_interval(metric, y, z, random_state=0)
-    reach = stats.t.ppf(0.975, found.df) * found.standard_error
-    assert found.low <= found.estimate - reach * (1 - 1e-9)
-    assert found.estimate + reach * (1 - 1e-9) <= found.high
     fixed = confidence_interval(metric, y, z, raters="fixed", random_state=0)
     assert fixed.high - fixed.low <= (found.high - found.low) * (1 + 1e-9)
 
@@ -284,6 +285,102 @@ def gain_of_a_fifth(counts, z):
     return curve.realised_gain[1], curve.interval[1]
 
 
+@pytest.mark.filterwarnings(FEW)
+@pytest.mark.parametrize("metric", [epistemic_loss, label_log_loss, ranked_probability_score])
+def test_means_without_limits_reach_to_what_few_terms_may_be(metric):
+    """16 of 240 samples have one label that is predicted with .03."""
+    rng = np.random.default_rng(0)
+    z = np.tile([0.97, 0.03], (60, 1))
+    y = np.tile([3, 0], (60, 1))
+    y[:4] = [[2, 1]] * 4
+    other = z + rng.uniform(-0.01, 0.01, size=(60, 1)) * [1, -1]
+    found = confidence_interval(metric, np.vstack([y] * 4), np.vstack([other] * 4), random_state=0)
+    students = confidence_interval(
+        plain(metric), np.vstack([y] * 4), np.vstack([other] * 4), random_state=0
+    )
+    assert found.high > students.high
+    assert found.low <= found.estimate
+
+
+def test_ends_are_where_the_truth_may_be():
+    """EL of a calibrated model: its estimate may be negative, and the truth not."""
+    signs = set()
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        Q = rng.dirichlet(np.ones(3), 60)
+        y = rng.multinomial(3, Q)
+        found = confidence_interval(epistemic_loss, y, Q, random_state=0)
+        assert found.low == min(0, found.estimate) or found.low > 0
+        assert found.high >= 0
+        signs.add(found.estimate < 0)
+    assert signs == {True, False}
+    # a difference of two may be negative
+    assert paired_difference(epistemic_loss, y, Q, Q[:, [1, 0, 2]], random_state=0).low < 0
+
+
+@pytest.mark.parametrize("threshold", [0.05, 0.2, 0.5])
+@pytest.mark.parametrize("grouped", [False, True])
+def test_net_benefit_alone_is_the_point_of_its_curve(threshold, grouped):
+    """400 samples with 1 % of the class, of whom few are acted on, or nobody is."""
+    rng = np.random.default_rng(0)
+    p = 1 / (1 + np.exp(5.5 - 1.2 * rng.normal(size=400)))
+    y, z = rng.binomial(3, p)[:, None] * [-1, 1] + [3, 0], np.column_stack([1 - p, p])
+    how = {"groups": np.arange(400) // 2 if grouped else None, "sample_weight": 1 + p}
+    alone = confidence_interval(net_benefit, y, z, threshold=threshold, random_state=0, **how)
+    curve = decision_curve(y, z, thresholds=[threshold], **how)
+    assert_allclose([alone.low, alone.high], curve.interval[0, 0], rtol=1e-9)
+    assert alone.low < 0 < alone.high
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings(FEW)
+def test_losses_are_covered_where_a_class_is_rare():
+    """3 % of the labels, a model that is too sure: Student's covers EL in .83 of such draws."""
+    node, weight = np.polynomial.hermite_e.hermegauss(101)
+    logit = -4.6 + 1.5 * node
+
+    def chance(x):
+        return 1 / (1 + np.exp(-x))
+
+    loss = 2 * (chance(logit) - chance(1.5 * logit)) ** 2
+    truth = weight @ loss / weight.sum()
+    rng = np.random.default_rng(0)
+    held = 0
+    for _ in range(200):
+        x = -4.6 + 1.5 * rng.normal(size=150)
+        said = rng.binomial(3, chance(x))
+        z = np.column_stack([1 - chance(1.5 * x), chance(1.5 * x)])
+        found = confidence_interval(
+            epistemic_loss, np.column_stack([3 - said, said]), z, random_state=0
+        )
+        held += found.low <= truth <= found.high
+    assert held / 200 >= 0.95 - 2.5 * np.sqrt(0.95 * 0.05 / 200)
+
+
+@pytest.mark.parametrize("metric", [label_log_loss, irreducible_loss])
+@pytest.mark.parametrize(
+    ("share", "n_raters", "raters", "warned"),
+    [
+        (0.04, 5, "random", True),
+        (0.04, 5, "fixed", False),
+        (0.3, 5, "random", False),
+        (0.04, 20, "random", False),
+    ],
+)
+def test_few_raters_who_may_rule_a_rare_class_are_warned_of(
+    metric, share, n_raters, raters, warned
+):
+    rng = np.random.default_rng(0)
+    said = (rng.random((300, n_raters)) < share).astype(int)
+    y = Annotations.from_matrix(said, classes=[0, 1])
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        z = np.tile([1 - share, share], (300, 1))
+        confidence_interval(metric, y, z, raters=raters, random_state=0)
+    names = [metric.__name__ in str(w.message) for w in caught if "commonest" in str(w.message)]
+    assert names == [True] * warned
+
+
 def two_models(n: int, apart: int):
     """Labels, and two models of which the second is wrong in so many samples, the first never."""
     y, z = good_model(n, n // 2)
@@ -368,7 +465,6 @@ def test_net_benefit_of_acting_on_all_has_clopper_and_pearsons_ends(events):
     for tail, end in zip((0.025, 0.975), curve.interval[0, 0], strict=True):
         a = events if tail < 0.5 else events + 1
         share = stats.beta.ppf(tail, a, n + 1 - a)
-        # the curve draws fewer weights than other intervals
         assert end == pytest.approx(share - (1 - share) * t / (1 - t), rel=0.15)
 
 

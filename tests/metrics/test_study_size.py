@@ -142,6 +142,7 @@ def test_the_range_where_only_readers_vary(R):
 
 
 @pytest.mark.filterwarnings("ignore:.*the standard error (may be too small|is 0)")
+@pytest.mark.filterwarnings("ignore:Fewer than 10% of the labels")
 def test_what_is_particular_to_pairs_of_readers_falls_faster():
     """Each reader always says the same: that two differ is no effect of either of them.
 

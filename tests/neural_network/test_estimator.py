@@ -215,7 +215,7 @@ def test_wrong_data(data):
         net.fit(data.X, data.counts, sample_weight=-np.ones(300))
     with pytest.raises(ValueError, match=r"shape \(n, 2\); it returned \(64, 3\)"):
         NeuralClassifier.from_trained(MLP(), ["a", "b"]).predict_proba(data.X)
-    with pytest.raises(ValueError, match="classes must name each output by another name"):
+    with pytest.raises(ValueError, match="classes must hold 3 different names"):
         NeuralClassifier.from_trained(MLP(), ["a", "b", "a"])
 
 

@@ -328,7 +328,7 @@ def test_bad_statistics(loss):
         loss([0.5, 1.5], [0.5, 0.5])
     with pytest.raises(ValueError, match="predicted must hold probabilities"):
         loss([0.5, 0.5], [-0.5, 0.5])
-    with pytest.raises(ValueError, match="predicted contains NaN"):
+    with pytest.raises(ValueError, match="predicted must hold probabilities"):
         loss([0.5, 0.5], [np.nan, 0.5])
     with pytest.raises(ValueError, match="predicted has 1 samples, expected 2"):
         loss([0.5, 0.5], [0.5])

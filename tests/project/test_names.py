@@ -417,7 +417,7 @@ def test_a_name_that_comes_twice_names_nothing(names):
     for make in (*makers, lambda z: Ensemble([z, z])):
         with pytest.raises(ValueError, match="names columns twice"):
             make(z)
-    with pytest.raises(ValueError, match="classes must hold different names"):
+    with pytest.raises(ValueError, match="classes must hold 3 different names"):
         PrecomputedClassifier("proba", classes=list(names)).fit(z.to_numpy(), y.to_numpy())
 
 

@@ -28,20 +28,10 @@ REQUIRED = {
     "risk_gap": {"cost_matrix": 1 - np.eye(3)},
 }
 LIMITED = [
-    *(
-        name
-        for name in TAGGED
-        if isinstance(tags_of(TAGGED[name], **REQUIRED.get(name, {})).limits, tuple)
-    ),
-    "net_benefit at .9",
+    name
+    for name in TAGGED
+    if isinstance(tags_of(TAGGED[name], **REQUIRED.get(name, {})).limits, tuple)
 ]
-
-
-def limited(name):
-    """A metric with limits, and its options."""
-    if name == "net_benefit at .9":
-        return metrics.net_benefit, {"threshold": 0.9, "class_index": 1}
-    return TAGGED[name], REQUIRED.get(name, {})
 
 
 def extremes():
@@ -57,7 +47,7 @@ def extremes():
 @pytest.mark.parametrize("name", LIMITED)
 def test_terms_lie_within_their_limits(name):
     """Row by row, of counts and of known probabilities; they use more than half of their range."""
-    function, options = limited(name)
+    function, options = TAGGED[name], REQUIRED.get(name, {})
     y, z = extremes()
     # some distributions are nearly certain, others nearly know nothing
     d = Dirichlet.from_mean(0.999 * z + 0.001 / 3, np.resize([1e-3, 1.0, 1e6], len(z)))

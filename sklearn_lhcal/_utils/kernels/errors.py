@@ -117,12 +117,7 @@ def sharpness_rows(problem: SmoothingProblem, h: float, corrected: bool = False)
 
 def power(a: Tensor, p: float) -> Tensor:
     """|a|^p, with a gradient at 0."""
-    if p == 2:
-        return a * a
-    a = a.abs()
-    if p == 1:
-        return a
-    return a.clamp(min=1e-300) ** p
+    return a.abs().clamp(min=1e-300) ** p
 
 
 @torch.no_grad()

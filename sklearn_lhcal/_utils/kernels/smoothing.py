@@ -361,8 +361,5 @@ def log_likelihoods(x: Tensor, hs: Sequence[float] | Floats, g: Groups = None) -
             total[t] += torch.where(some, log_mean, 0.0).sum()
     *sums, n_rows = total.tolist()
     if not n_rows:
-        raise ValueError(
-            "All predictions are equal, or no two groups differ in theirs, so that they give no "
-            "bandwidth; pass a number."
-        )
+        raise ValueError("All predictions are equal, or no two groups differ; pass a number.")
     return [one / n_rows for one in sums]

@@ -2,6 +2,7 @@
 
 import inspect
 from collections.abc import Mapping, Sequence
+from dataclasses import KW_ONLY
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -11,9 +12,8 @@ from ..._utils.arrays import Floats
 from ..._utils.checks import check_samples, checked
 from ..._utils.costs import Costs, bayes_columns, check_cost_matrix, expected_costs, relative
 from ..._utils.estimators import resolve
-from ..._utils.types import ArrayLike, CostsOfRows, Estimator, Samples, Seed, Verbose
-from .._base import Calibrated, Cv
-from .._rows import CalibrationRows
+from ..._utils.types import ArrayLike, CostsOfRows, Estimator, Samples
+from .._rows import CalibrationRows, parameters
 from .._scaling.fit import rows_for_fit, warn
 from .._scaling.maps import FittedMap, TemperatureMap
 from .._scaling.scalings import (
@@ -23,7 +23,7 @@ from .._scaling.scalings import (
     TemperatureScaling,
     VectorScaling,
 )
-from .._scaling.stack import StackAtTemperature, fit_stack, predicted_out_of_fold
+from .._scaling.stack import fit_stack, predicted_out_of_fold
 
 if TYPE_CHECKING:
     from torch import nn
@@ -39,6 +39,7 @@ SCALINGS: dict[str, type] = {
 STACK_FOLDS = 5
 
 
+@parameters
 class DecisionCalibration(Scaling):
     """Scales logits so that decisions under a known cost matrix are cheap.
 
@@ -194,31 +195,14 @@ class DecisionCalibration(Scaling):
     array([2, 0, 2, 1])
     """
 
-    def __init__(
-        self,
-        estimator: Calibrated = None,
-        cost_matrix: ArrayLike | None = None,
-        *,
-        scaling: Literal["stacked", "temperature", "bias_corrected", "vector"] = "stacked",
-        mixing: Literal["auto", "uniform", "prior"] | None = "auto",
-        criterion: Literal["auto", "nll", "ece", "direct", "margin"] | "nn.Module" = "auto",
-        grid: Mapping[str, Sequence[float | None]] | Literal["paper"] | None = None,
-        bias_penalty: float | None = None,
-        inner_cv: int = 10,
-        safeguard: float | Literal["auto"] | None = "auto",
-        cv: Cv = None,
-        random_state: Seed = None,
-        verbose: Verbose = 0,
-    ) -> None:
-        super().__init__(estimator, cv=cv, random_state=random_state, verbose=verbose)
-        self.cost_matrix = cost_matrix
-        self.scaling = scaling
-        self.mixing = mixing
-        self.criterion = criterion
-        self.grid = grid
-        self.bias_penalty = bias_penalty
-        self.inner_cv = inner_cv
-        self.safeguard = safeguard
+    cost_matrix: ArrayLike | None = None
+    _: KW_ONLY
+    scaling: Literal["stacked", "temperature", "bias_corrected", "vector"] = "stacked"
+    criterion: Literal["auto", "nll", "ece", "direct", "margin"] | "nn.Module" = "auto"
+    grid: Mapping[str, Sequence[float | None]] | Literal["paper"] | None = None
+    bias_penalty: float | None = None
+    inner_cv: int = 10
+    safeguard: float | Literal["auto"] | None = "auto"
 
     def decide(self, X: Samples, cost_matrix: CostsOfRows | None = None) -> NDArray:
         """The decision of least expected cost for each sample, shape (n_samples,).
@@ -289,7 +273,9 @@ class DecisionCalibration(Scaling):
 
     def _scaling(self) -> Scaling:
         """The scaling of that name, with the parameters of this calibrator."""
-        options = {} if self.bias_penalty is None else {"bias_penalty": self.bias_penalty}
+        options = {}
+        if self.bias_penalty is not None:
+            options["bias_penalty"] = self.bias_penalty
         return SCALINGS[self.scaling](mixing=self._resolved()[0], **options)
 
     def _check(self, one_model):
@@ -345,7 +331,7 @@ class DecisionCalibration(Scaling):
         selection = select(search)
         fitted = selection.fitted
         if is_stack:
-            fitted = StackAtTemperature(stack, fitted)
+            fitted = fitted.after(stack)
         learnt = {
             "_fitted_map": fitted,
             "cost_matrix_": cost_matrix,
@@ -445,8 +431,7 @@ def _call_inner(estimator, X, cost_matrix, method: str):
     if not hasattr(estimator, method):
         raise ValueError(
             f"{type(estimator).__name__} decides nothing; wrap it in "
-            "DecisionCalibration(estimator, cost_matrix), or use "
-            "sklearn_lhcal.metrics.bayes_decision(proba, cost_matrix)."
+            "DecisionCalibration(estimator, cost_matrix), or use metrics.bayes_decision."
         )
     call = getattr(estimator, method)
     if cost_matrix is None:
@@ -454,7 +439,6 @@ def _call_inner(estimator, X, cost_matrix, method: str):
     if "cost_matrix" not in inspect.signature(call).parameters:
         raise ValueError(
             f"cost_matrix was given to {method}, but the guarantee of {type(estimator).__name__} "
-            "holds for the costs of its fit alone: leave it out, or fit again with these costs; a "
-            "callable of X makes costs of each sample."
+            "holds for the costs of its fit alone: leave it out, or fit again with these costs."
         )
     return call(X, cost_matrix)

@@ -91,7 +91,9 @@ def candidates_of(
     criterion: str | nn.Module, C: Floats, kappa: float, grid: Grid
 ) -> list[Candidate]:
     """All losses of a criterion but "nll", at all rates; a β of None is infinite."""
-    given: Any = PAPER if grid == "paper" else DEFAULTS | dict(grid or {})
+    given: Any = PAPER
+    if grid != "paper":
+        given = DEFAULTS | dict(grid or {})
     name = criterion
     losses: list
     if isinstance(criterion, nn.Module):

@@ -6,7 +6,7 @@ all samples, and once without each of J folds.
 
 1. x_0 minimises the log loss (NLL). All searches start there; the mixing stays that of NLL.
 2. The mean cost R(x) = Σ_i w_i cost_i(d_i(x)) is a step function of x. So candidate p takes a loss
-   L_p of the criterion (`losses.py`), and x_p is where 50 steps of Adam on L_p(z(x)) arrive:
+   L_p of the criterion (`objective.py`), and x_p is where 50 steps of Adam on L_p(z(x)) arrive:
    `descended`. Where x is one number, log β = −log T, "direct" is R itself, on a grid of T, as it
    is or smoothed by a Gaussian in log T: `cheapest_temperatures`.
 3. Steps 1 and 2 are made again without each fold. d_pi is what candidate p decides for sample i
@@ -335,12 +335,10 @@ def _warn_of_doubt(n_rows: int, nll: float, gain: ConfidenceInterval) -> None:
     """Where a candidate looks better, and could be worse by more than NLL's whole risk."""
     if gain.estimate < 0 and gain.high > nll:
         warnings.warn(
-            f"The {n_rows} calibration samples cannot tell whether calibrating for decisions pays. "
-            f"Out of fold, the best criterion changes the cost of a sample by {gain.estimate:.3g} "
-            "compared with the least log loss, but these samples may lack an expensive mistake: "
-            f"95% interval {gain.low:.3g} to {gain.high:.3g}. The least log loss costs {nll:.3g} "
-            "more than the best decisions. It is kept; more samples of the classes with expensive "
-            "mistakes would tell.",
+            f"The {n_rows} calibration samples cannot tell whether calibrating for decisions pays: "
+            f"out of fold it changes the cost of a sample by {gain.estimate:.3g}, 95% interval "
+            f"{gain.low:.3g} to {gain.high:.3g}, but expensive mistakes may be missing. The least "
+            "log loss is kept; more samples of their classes would tell.",
             DecisionCalibrationWarning,
             stacklevel=7,
         )

@@ -520,7 +520,7 @@ def _warn_of_weights(rows: CalibrationRows) -> None:
     if total < _FRACTION * n:
         warnings.warn(
             f"The weights of {n} calibration samples sum to {total:.3g}. Weights count samples, so "
-            "the calibrator is fitted as if there were so few; divide the weights by their mean.",
+            "it is fitted as if there were so few; divide the weights by their mean.",
             stacklevel=6,
         )
 
@@ -530,9 +530,8 @@ def _warn_of_exchanged(rows: CalibrationRows) -> None:
     errors = inversion(rows.frequencies, rows.log_proba, rows.weight)
     if errors:
         warnings.warn(
-            "Classes are labelled less often the more probable they are said to be, "
-            f"by {errors:.1f} standard errors over {len(rows)} samples: "
-            "are columns exchanged, or is the sign of a score?",
+            "Classes are labelled less often the more probable they are said to be, by "
+            f"{errors:.1f} standard errors: are columns exchanged, or is the sign of a score?",
             stacklevel=6,
         )
 
@@ -545,9 +544,8 @@ def _warn_of_zeros(rows: CalibrationRows, remedy: str) -> None:
     if n_refuted:
         warnings.warn(
             f"{n_refuted} of {len(rows)} calibration samples have labels to which the classifier "
-            f"gives no probability (below {EPS:g}, where it is clipped), so the loss depends on "
-            f"the clip. The remedy is {remedy}, which hardly ever fits worse: "
-            "in 9 of 500 simulated problems at most.",
+            f"gives no probability (below {EPS:g}), so the loss depends on the clip there. The "
+            f"remedy is {remedy}.",
             stacklevel=6,
         )
 
@@ -559,8 +557,7 @@ def _warn_of_separation(rows: CalibrationRows, fitted: FittedMap) -> None:
     # one label below the best class of the transform will do
     if below.any() and not rows.counts[below].any():
         warnings.warn(
-            "The calibration labels are separable: each is the class that is predicted to be the "
-            "most probable. They do not limit the confidence of predictions; only a prior does, "
-            "where there is one. Calibrate on more samples.",
+            "The calibration labels are separable and do not limit the confidence of predictions; "
+            "only a prior does, where there is one. Calibrate on more samples.",
             stacklevel=6,
         )

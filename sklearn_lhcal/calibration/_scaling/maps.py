@@ -10,7 +10,7 @@ d of a prior it is M = H + diag d. By Cholesky M = LLᵀ, and A = L⁻ᵀ makes 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.linalg.lapack import dtrtri
@@ -351,6 +351,9 @@ class FittedMap(NamedTuple):
         logit e.
     converged : bool
         Whether each search ended at its minimum.
+    first : FittedMap, StackedMap or None
+        What predicts the probabilities that are transformed, and mixes π in: e is 0 then. None: the
+        classifier.
     """
 
     family: Family
@@ -358,6 +361,11 @@ class FittedMap(NamedTuple):
     pi: Floats | None = None
     eta: float = -np.inf
     converged: bool = True
+    first: Any = None
+
+    def after(self, first) -> "FittedMap":
+        """The same transform of what another predicts, which mixes π in."""
+        return self._replace(pi=first.pi, first=first)
 
     @property
     def maps(self) -> list["FittedMap"]:
@@ -366,13 +374,18 @@ class FittedMap(NamedTuple):
 
     def attributes(self) -> dict:
         """What users know the parameters by."""
-        learnt = self.family.attributes(self.x)
-        if self.pi is not None:
-            learnt |= {"mixing_proba_": self.pi, "mixing_weight_": float(expit(self.eta))}
-        return learnt
+        return self.family.attributes(self.x) | (self.first or self).of_mixture()
+
+    def of_mixture(self) -> dict:
+        """Those of the mixing."""
+        if self.pi is None:
+            return {}
+        return {"mixing_proba_": self.pi, "mixing_weight_": float(expit(self.eta))}
 
     def mapped(self, u: Floats) -> Floats:
         """u' before mixing, (n, K)."""
+        if self.first is not None:
+            u = self.first.log_z(u)
         return self.family.mapped(self.x, self.family.read(u))
 
     def log_unmixed(self, u: Floats) -> Floats:
@@ -382,49 +395,6 @@ class FittedMap(NamedTuple):
     def log_z(self, u: Floats) -> Floats:
         """Logarithms of probabilities, (n, K)."""
         return mixed(self.log_unmixed(u), self.eta, self.pi)
-
-
-class ChainedMap(NamedTuple):
-    """A transform of what another with its mixing predicts; it mixes nothing in itself."""
-
-    first: FittedMap
-    last: FittedMap
-
-    @property
-    def maps(self) -> list["ChainedMap"]:
-        """Itself."""
-        return [self]
-
-    @property
-    def pi(self) -> Floats | None:
-        """π of the first, or None."""
-        return self.first.pi
-
-    @property
-    def eta(self) -> float:
-        """logit 0."""
-        return -np.inf
-
-    @property
-    def converged(self) -> bool:
-        """Whether each search ended at its minimum."""
-        return self.first.converged and self.last.converged
-
-    def attributes(self) -> dict:
-        """What users know the parameters of the second transform and the mixing by."""
-        learnt = self.last.attributes()
-        for name, value in self.first.attributes().items():
-            if name.startswith("mixing"):
-                learnt[name] = value
-        return learnt
-
-    def log_unmixed(self, u: Floats) -> Floats:
-        """Logarithms of probabilities, (n, K)."""
-        return self.last.log_unmixed(self.first.log_z(u))
-
-    def log_z(self, u: Floats) -> Floats:
-        """The same: all mixing is that of the first."""
-        return self.log_unmixed(u)
 
 
 def mixed(log_p: Floats, eta: float, pi: Floats | None) -> Floats:

@@ -30,9 +30,7 @@ def check_order(labels: Labels, who: str) -> None:
     if labels.shape[1] > 2 and not labels.has_order:
         raise ValueError(
             f"{who} needs an order of the classes, but {labels.classes.tolist()[:20]} are text: "
-            "make the labels an ordered Categorical, or give Annotations or the classifier "
-            "classes=[...], or pass counts and probabilities without names, whose columns are in "
-            "order."
+            "make the labels an ordered Categorical, or give Annotations or the classifier classes."
         )
 
 

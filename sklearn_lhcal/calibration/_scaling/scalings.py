@@ -1,24 +1,118 @@
 """Scaling of logits, u' = W u + b in four families, and their mixture (P1 App. D.1, P4 §5)."""
 
-from dataclasses import replace
-from typing import Literal
+from dataclasses import KW_ONLY, replace
+from typing import ClassVar, Literal
 
-from ..._utils.types import Seed, Verbose
-from .._base import Calibrated, Cv
-from .base import Mixing, PublishedScaling, Scaling, ShrunkScaling
+import numpy as np
+
+from .._base import _BaseCalibrator
+from .._rows import CalibrationRows, parameters
 from .fit import (
+    as_read,
+    fit_penalised,
     fit_shrunk,
     fit_temperature,
     mixing_probabilities,
+    resolved_mixing,
+    rows_for_fit,
+    warn,
 )
-from .maps import (
-    BiasCorrectedMap,
-    ChainedMap,
-    MatrixMap,
-    VectorMap,
-)
+from .maps import BiasCorrectedMap, Family, FittedMap, MatrixMap, TemperatureMap, VectorMap
 from .ordinal import FORMS, check_order
-from .stack import fit_stack
+from .stack import StackedMap, fit_stack
+
+# what is mixed in
+Mixing = Literal["auto", "uniform", "prior"] | None
+
+
+@parameters
+class Scaling(_BaseCalibrator):
+    """Mixing, warnings of calibration samples, predictions; a subclass fills `_fitted`."""
+
+    _: KW_ONLY
+    mixing: Mixing = "auto"
+    # What to do about zeros, and about a search that did not end.
+    _remedies = 'mixing="uniform"', "calibrate on more samples"
+
+    def _fitted(self, rows: CalibrationRows, mixing: str | None) -> FittedMap | StackedMap:
+        """What is fitted on samples of positive weight, with this mixing."""
+        raise NotImplementedError
+
+    def _fit_map(self, rows):
+        mixing = resolved_mixing(self.mixing, rows)
+        rows = rows_for_fit(rows, mixing)
+        fitted = self._fitted(rows, mixing)
+        warn(rows, fitted.maps, *self._remedies)
+        return {"_fitted_map": fitted, **fitted.attributes()}
+
+    def _map(self, rows):
+        return rows.moved(self._log_z(rows))
+
+    def _log_z(self, rows):
+        return self._fitted_map.log_z(as_read(rows, self._fitted_map.pi).log_proba)
+
+
+@parameters
+class ShrunkScaling(Scaling):
+    """One family of transforms, shrunk to the temperature."""
+
+    _: KW_ONLY
+    shrinkage: float | None = None
+    _family: ClassVar[type[Family]]
+    _remedies = 'mixing="uniform"', "raise shrinkage, or calibrate on more samples"
+
+    def _fitted(self, rows, mixing):
+        pi = mixing_probabilities(mixing, rows)
+        _, alone = self._families()
+        return self._fitted_from(fit_temperature(rows, pi, alone), rows)
+
+    def _families(self) -> tuple[type[Family], type[Family]]:
+        """The family, and that without what is shrunk."""
+        return self._family, TemperatureMap
+
+    def _fitted_from(self, below: FittedMap, rows: CalibrationRows) -> FittedMap:
+        strengths = None if self.shrinkage is None else [_strength(self.shrinkage)]
+        family, _ = self._families()
+        return fit_shrunk(family(rows.n_classes), rows, below, strengths)
+
+
+def _strength(shrinkage: float) -> tuple[float, float]:
+    """Standard deviations of scales and biases: a unit of a bias is a tenth as unlikely."""
+    sd = shrinkage**-0.5 if shrinkage else np.inf
+    return sd, sd * 10**0.5
+
+
+@parameters
+class PublishedScaling(ShrunkScaling):
+    """A family that may be fitted with the penalties of P1 in place of shrinkage."""
+
+    _: KW_ONLY
+    bias_penalty: float | None = None
+    _family: ClassVar[type[VectorMap | MatrixMap]]
+    _remedies = 'mixing="uniform"', "raise shrinkage or the penalty, or calibrate on more samples"
+
+    def _check(self, one_model):
+        super()._check(one_model)
+        given = self._penalties()
+        if given and self.shrinkage is not None:
+            raise ValueError(f"Give shrinkage or {' and '.join(given)}, not both.")
+
+    def _penalties(self) -> dict:
+        """Those that are given."""
+        names = "off_diagonal_penalty", "bias_penalty"
+        found = {name: getattr(self, name, None) for name in names}
+        return {name: value for name, value in found.items() if value is not None}
+
+    def _fitted_from(self, temperature, rows):
+        penalties = self._penalties()
+        if not penalties:
+            below = temperature
+            if self.shrinkage is None:
+                below = fit_shrunk(BiasCorrectedMap(rows.n_classes), rows, temperature)
+            return super()._fitted_from(below, rows)
+        family = self._family(rows.n_classes)
+        precision = family.published_precision(**penalties)
+        return fit_penalised(family, rows, temperature, rows.weight.sum() * precision)
 
 
 class TemperatureScaling(Scaling):
@@ -92,18 +186,6 @@ class TemperatureScaling(Scaling):
     array([[0.75, 0.25]])
     """
 
-    def __init__(
-        self,
-        estimator: Calibrated = None,
-        *,
-        mixing: Mixing = "auto",
-        cv: Cv = None,
-        random_state: Seed = None,
-        verbose: Verbose = 0,
-    ) -> None:
-        super().__init__(estimator, cv=cv, random_state=random_state, verbose=verbose)
-        self.mixing = mixing
-
     def _fitted(self, rows, mixing):
         return fit_temperature(rows, mixing_probabilities(mixing, rows))
 
@@ -163,6 +245,7 @@ class BiasCorrectedTemperatureScaling(ShrunkScaling):
     _family = BiasCorrectedMap
 
 
+@parameters
 class OrdinalScaling(ShrunkScaling):
     """Scales and shifts the logits of classes with an order: grades, scores, scales.
 
@@ -240,26 +323,8 @@ class OrdinalScaling(ShrunkScaling):
            [0.76, 0.22, 0.02]])
     """
 
-    def __init__(
-        self,
-        estimator: Calibrated = None,
-        *,
-        form: Literal["classwise", "cumulative"] = "classwise",
-        mixing: Mixing = "auto",
-        shrinkage: float | None = None,
-        cv: Cv = None,
-        random_state: Seed = None,
-        verbose: Verbose = 0,
-    ) -> None:
-        super().__init__(
-            estimator,
-            mixing=mixing,
-            shrinkage=shrinkage,
-            cv=cv,
-            random_state=random_state,
-            verbose=verbose,
-        )
-        self.form = form
+    _: KW_ONLY
+    form: Literal["classwise", "cumulative"] = "classwise"
 
     def _families(self):
         return FORMS[self.form]
@@ -326,23 +391,8 @@ class VectorScaling(PublishedScaling):
 
     _family = VectorMap
 
-    def __init__(
-        self,
-        estimator: Calibrated = None,
-        *,
-        mixing: Mixing = "auto",
-        shrinkage: float | None = None,
-        bias_penalty: float | None = None,
-        cv: Cv = None,
-        random_state: Seed = None,
-        verbose: Verbose = 0,
-    ) -> None:
-        super().__init__(estimator, cv=cv, random_state=random_state, verbose=verbose)
-        self.mixing = mixing
-        self.shrinkage = shrinkage
-        self.bias_penalty = bias_penalty
 
-
+@parameters
 class MatrixScaling(PublishedScaling):
     """Any affine transform of the logits, ``u' = W u + b``.
 
@@ -398,23 +448,8 @@ class MatrixScaling(PublishedScaling):
 
     _family = MatrixMap
 
-    def __init__(
-        self,
-        estimator: Calibrated = None,
-        *,
-        mixing: Mixing = "auto",
-        shrinkage: float | None = None,
-        off_diagonal_penalty: float | None = None,
-        bias_penalty: float | None = None,
-        cv: Cv = None,
-        random_state: Seed = None,
-        verbose: Verbose = 0,
-    ) -> None:
-        super().__init__(estimator, cv=cv, random_state=random_state, verbose=verbose)
-        self.mixing = mixing
-        self.shrinkage = shrinkage
-        self.off_diagonal_penalty = off_diagonal_penalty
-        self.bias_penalty = bias_penalty
+    _: KW_ONLY
+    off_diagonal_penalty: float | None = None
 
     def _fitted(self, rows, mixing):
         if mixing is None:
@@ -423,9 +458,10 @@ class MatrixScaling(PublishedScaling):
         temperature = fit_temperature(rows, mixing_probabilities(mixing, rows))
         first = fit_shrunk(BiasCorrectedMap(rows.n_classes), rows, temperature)
         after = replace(rows, log_proba=first.log_z(rows.log_proba))
-        return ChainedMap(first, super()._fitted(after, None))
+        return super()._fitted(after, None).after(first)
 
 
+@parameters
 class StackedCalibration(Scaling):
     """Mixes scalings of the logits and class frequencies, with weights that were found out of fold.
 
@@ -501,19 +537,9 @@ class StackedCalibration(Scaling):
     (5,)
     """
 
-    def __init__(
-        self,
-        estimator: Calibrated = None,
-        *,
-        mixing: Mixing = "uniform",
-        inner_cv: int = 5,
-        cv: Cv = None,
-        random_state: Seed = None,
-        verbose: Verbose = 0,
-    ) -> None:
-        super().__init__(estimator, cv=cv, random_state=random_state, verbose=verbose)
-        self.mixing = mixing
-        self.inner_cv = inner_cv
+    _: KW_ONLY
+    mixing: Mixing = "uniform"
+    inner_cv: int = 5
 
     def _fitted(self, rows, mixing):
         return fit_stack(rows, mixing, self.inner_cv, self.verbose)[0]

@@ -20,7 +20,6 @@ from .._rows import CalibrationRows
 from .fit import constant, fit_shrunk, fit_temperature, mixing_probabilities, toward_one
 from .maps import (
     BiasCorrectedMap,
-    ChainedMap,
     FittedMap,
     MatrixMap,
     VectorMap,
@@ -28,7 +27,6 @@ from .maps import (
 )
 from .ordinal import FORMS
 
-Member = FittedMap | ChainedMap
 # The most classes of a stacked calibrator with a matrix: its Hessian is exact up to them.
 _MOST_OF_MATRIX = 21
 # Samples of a fold, and the stacked calibrator that was fitted without them.
@@ -47,22 +45,26 @@ class StackedMap(NamedTuple):
 
     Parameters
     ----------
-    named : dict of FittedMap and ChainedMap
+    named : dict of FittedMap
         By name, with one π, or none.
     weights : ndarray of shape (M,)
         w, with sum 1.
     """
 
-    named: dict[str, Member]
+    named: dict[str, FittedMap]
     weights: Floats
 
     @property
-    def maps(self) -> list[Member]:
+    def maps(self) -> list[FittedMap]:
         """In the order of the weights."""
         return list(self.named.values())
 
     def attributes(self) -> dict:
         """What users know the parameters by."""
+        return self.of_mixture()
+
+    def of_mixture(self) -> dict:
+        """All: those of the members, and of the mixing."""
         parameters = {name: one.attributes() for name, one in self.named.items()}
         learnt = {"weights_": self.weights, "parameters_": parameters}
         if self.pi is not None:
@@ -90,26 +92,6 @@ class StackedMap(NamedTuple):
         return float(self.weights @ [expit(one.eta) for one in self.maps])
 
 
-class StackAtTemperature(NamedTuple):
-    """A stacked calibrator at another temperature, or with one prediction for all rows."""
-
-    stack: StackedMap
-    last: FittedMap
-
-    @property
-    def pi(self) -> Floats | None:
-        """π of the stacked calibrator, or None."""
-        return self.stack.pi
-
-    def attributes(self) -> dict:
-        """What users know the parameters by."""
-        return self.stack.attributes() | self.last.attributes()
-
-    def log_z(self, u: Floats) -> Floats:
-        """Logarithms of what the stacked calibrator predicts, with that temperature on top."""
-        return self.last.log_z(self.stack.log_z(u))
-
-
 def fit_stack(
     rows: CalibrationRows, mixing: str | None, n_folds: int, verbose: int = 0
 ) -> tuple[StackedMap, list[StackFold]]:
@@ -125,14 +107,12 @@ def fit_stack(
     fold_maps = []
     z = np.empty((len(maps), *rows.counts.shape))
     for train, test in Progress(splits, desc="stack", disable=not verbose):
-        fold_maps.append(_fitted_maps(rows.take(train), mixing))
+        fitted = _fitted_maps(rows.take(train), mixing)
+        fold_maps.append((test, fitted))
         u = rows.log_proba[test]
-        z[:, test] = [np.exp(one.log_z(u)) for one in fold_maps[-1].values()]
+        z[:, test] = [np.exp(one.log_z(u)) for one in fitted.values()]
     weights = best_weights(z, rows)
-    folds = [
-        (test, StackedMap(fitted, weights))
-        for fitted, (_, test) in zip(fold_maps, splits, strict=True)
-    ]
+    folds = [(test, StackedMap(fitted, weights)) for test, fitted in fold_maps]
     return StackedMap(maps, weights), folds
 
 
@@ -144,14 +124,14 @@ def predicted_out_of_fold(rows: CalibrationRows, folds: list[StackFold]) -> Cali
     return replace(rows, log_proba=u, proba=np.exp(u))
 
 
-def _fitted_maps(rows: CalibrationRows, mixing: str | None) -> dict[str, Member]:
+def _fitted_maps(rows: CalibrationRows, mixing: str | None) -> dict[str, FittedMap]:
     """One scaling of each family; the matrix of not too many classes, "ordinal" of grades alone."""
     K = rows.n_classes
     pi = mixing_probabilities(mixing, rows)
     temperature = fit_temperature(rows, pi)
     bias_corrected = fit_shrunk(BiasCorrectedMap(K), rows, temperature)
     # best where predictions say nothing
-    maps: dict[str, Member] = {
+    maps = {
         "temperature": toward_one(temperature, rows),
         "frequencies": constant(rows, pi),
         "bias_corrected": bias_corrected,
@@ -161,7 +141,7 @@ def _fitted_maps(rows: CalibrationRows, mixing: str | None) -> dict[str, Member]
         # a matrix mixes logarithms, which must not come from zeros
         after = replace(rows, log_proba=temperature.log_z(rows.log_proba))
         last = fit_shrunk(MatrixMap(K), after, fit_temperature(after, None))
-        maps["matrix"] = ChainedMap(temperature, last)
+        maps["matrix"] = last.after(temperature)
     if K > 2 and rows.labels is not None and rows.labels.graded:
         family, alone = FORMS["cumulative"]
         scaled = fit_temperature(rows, pi, alone)

@@ -9,13 +9,12 @@ from numpy.typing import NDArray
 
 from ..._rows import PredictionLike, Rows, class_column, class_names, read_rows, read_with_costs
 from ..._utils.arrays import Floats, Indices
-from ..._utils.bins import below
 from ..._utils.checks import as_floats, checked
 from ..._utils.costs import Costs, bayes_columns, check_cost_matrix, expected_cost
 from ..._utils.names import positions, sorted_names
 from ..._utils.results import ConfidenceInterval, DataFrame, frame_of, result
 from ..._utils.types import ArrayLike, Groups, LabelsLike, Raters, Weights
-from .._decision import decision_risk
+from .._decision import acts_on, benefits, decision_risk
 from .intervals import confidence_interval, interval_over_splits, paired_difference
 from .means import intervals_of_means
 from .two_way import kind_of_raters
@@ -140,7 +139,7 @@ def decision_curve(
     and what both share cancels. An interval holds at each threshold, not at all of them at once:
     read it off at a threshold that was chosen beforehand.
 
-    Where fewer than ten samples or groups are apart from the others, intervals are those of
+    Where fewer than 20 samples or groups are apart from the others, intervals are those of
     `paired_difference` for few samples. Where no sample calls for acting, the net benefit is 0; the
     interval is of as many samples that would as may be by chance, whatever their labels.
 
@@ -155,15 +154,11 @@ def decision_curve(
     t = np.arange(1, 100) / 100 if thresholds is None else _checked(thresholds)
     rows = {z: read_rows(y, models[z], sample_weight, groups).weighted() for z in models}
     column = {name: class_column(class_index, own) for name, own in rows.items()}
-    acts = {name: _acts(own, column[name], t) for name, own in rows.items()}
+    acts = {name: acts_on(own, [column[name]], t) for name, own in rows.items()}
     alone: list = []
     paired: list = []
     for name, own in rows.items():
-        # 1{p_i ≥ t} [μ̂_i − (1 − μ̂_i) t/(1 − t)]
-        def values(rows: Rows, at: Indices, acts: NDArray, k: int = column[name]) -> Floats:
-            mu = rows.mu[:, [k]]
-            return acts[at] * (mu - (1 - mu) * t / (1 - t))
-
+        values = partial(benefits, k=[column[name]], t=t)
         # what a sample may do that acts otherwise than the reference
         moves = [-1] if reference is None else [1, -1]
         compared = acts[name] - (1 if reference is None else acts[reference])
@@ -192,12 +187,6 @@ def decision_curve(
         confidence_level=confidence_level,
         raters=kind_of_raters(first.labels, raters),
     )
-
-
-def _acts(rows: Rows, k: int, t: Floats) -> NDArray[np.int8]:
-    """1{p_i ≥ t}, shape (n, n_thresholds)."""
-    # 1 − 0.9 is below 0.1, and 0.7 in float32 below 0.7
-    return (rows.z[:, [k]] >= t - below(t, t)).astype(np.int8)
 
 
 def _checked(thresholds) -> Floats:

@@ -92,7 +92,7 @@ def gain_curve(
     n_bins : int or array-like of shape (n_edges,), default=20
         Number of bins, or their edges.
     strategy : {"uniform", "quantile"}, default="quantile"
-        Bins of equal width on [0, 1], or with equal numbers of samples.
+        Bins of equal width on [0, 1], or with equal numbers of samples, whatever their weights.
     confidence_level : float, default=0.95
         Level of the intervals.
 

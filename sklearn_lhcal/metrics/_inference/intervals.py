@@ -8,26 +8,30 @@ no variance.
 
 import warnings
 from collections.abc import Callable
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import numpy as np
 from scipy.stats import t as student
 from sklearn.utils import check_random_state
 
-from ..._rows import PredictionLike
+from ..._rows import PredictionLike, Rows
 from ..._utils.arrays import Floats, row_units
 from ..._utils.checks import as_floats, check_finite, checked
 from ..._utils.costs import check_cost_matrix
 from ..._utils.results import ConfidenceInterval, VarianceComponents
-from ..._utils.tags import tags_of, unwrapped
+from ..._utils.tags import Tags, tags_of, unwrapped
 from ..._utils.types import ArrayLike, Groups, LabelsLike, MetricFunction, Raters, Seed, Weights
 from .._decision import cost_terms, read_decisions
 from .._evaluate import signed_root
+from .means import student_ends
 from .replicates import Statistic, statistic_of
 from .scarce import ScarceEnds, difference_ends, scarce_ends
-from .two_way import Design, Panel, Replicates, Spread, spread_of
+from .two_way import FIXED_RATERS, Design, Panel, Replicates, Spread, over_raters, spread_of
 
 _ANGLES = 20_001  # of points on an ellipse
+# of labels that are not of the commonest class, and raters
+_RARE = 0.1
+_SEVERAL_RATERS = 15
 
 
 @checked
@@ -87,7 +91,9 @@ def confidence_interval(
     -------
     ConfidenceInterval
         ``(estimate, low, high, standard_error)`` in the unit of the metric. Its `components`, `df`
-        and `n_raters` say what it is made of.
+        and `n_raters` say what it is made of; `notes`, which are printed, say of how many samples
+        and which it is, where some have too few labels, and where no difference between raters was
+        found.
 
     Raises
     ------
@@ -103,9 +109,12 @@ def confidence_interval(
     UserWarning
         Fewer than five raters, or raters who are worth fewer than three of equal loads: the
         interval may cover too rarely. A metric that is biased upwards, such as a plug-in
-        calibration error. Fewer than ten samples with a label other than the predicted one, or
-        terms that are all alike: the standard error may be too small, or 0. Groups of such unequal
-        size that they are worth less than half of their number, and fewer than ten.
+        calibration error. A log loss or `irreducible_loss` with fewer than 15 random raters where
+        fewer than 10% of the labels are not of the commonest class: the mean over raters may be
+        ruled by one who is not among them. Fewer than ten samples with a label other than the
+        predicted one, or terms that are all alike: the standard error may be too small, or 0.
+        Groups of such unequal size that they are worth less than half of their number, and fewer
+        than ten.
 
     Notes
     -----
@@ -125,14 +134,26 @@ def confidence_interval(
     range from an end, n the units' worth, and fewer than ten units lie further than 22% of it from
     there.
 
+    A mean without such a range, such as `epistemic_loss`, `label_log_loss` or `net_benefit`, has
+    the interval for few samples of `paired_difference`, where fewer than 20 units are apart
+    from the others and the next paragraph finds nothing.
+
     Other metrics need labels other than the predicted one, and those on which all agree. Where
     fewer than ten samples have either, the jackknife's interval is widened. Such labels are as
     frequent as the endpoint interval of their share says; one factor on the odds of all classes but
     the predicted one then gives the metric's values at both ends and at what was predicted. Other
     forms of miscalibration cannot be seen in so few labels.
 
-    With random raters both hold the jackknife's interval too, and a warning says that samples
-    depend on each other. ``benchmarks/intervals.py edges`` measures coverage.
+    A coefficient of agreement, such as `fleiss_kappa`, always has endpoints: it is a function f of
+    sums over units, and its ends are the least and the largest quantile of ``f(Σ_g D_g A_g + D_0
+    e)`` over units e that may be. Their labels all agree, or one or half of them say another class.
+    Where all labels drawn are of one class, they agree. Coverage is simulated, no proof is known.
+    With more than 10,000 sums, as of the raters of a large crowd, the interval is the jackknife's.
+
+    With random raters an end of these at distance a of the estimate T moves to ``T ± sqrt(a² + t²
+    (V − V_row))``, by what raters add to the variance. Widened intervals hold the jackknife's.
+    Ends outside the range of the truth, such as an `epistemic_loss` below 0, are cut, but not
+    beyond the estimate. ``benchmarks/intervals.py edges`` measures coverage.
 
     With random raters the variance of a mean over samples is ``rows + Σ_r c_r² σ²``, with c_r the
     share of rater r in the data. Each rater says something of the variance σ² of the raters'
@@ -239,9 +260,10 @@ def paired_difference(
 
     Notes
     -----
-    Where both models have nearly the same terms in all but fewer than ten samples or groups, the
-    difference of two means has the endpoint interval of `confidence_interval`. Nearly the same: the
-    difference X_i lies within a tenth of e from its median. The ends e are how far X may lie on
+    Where both models have nearly the same terms in all but fewer than 20 samples or groups (and
+    fewer than half of them, from ten on), the difference of two means has the endpoint interval of
+    `confidence_interval`. Nearly the same: the difference
+    X_i lies within a tenth of e from its median. The ends e are how far X may lie on
     either side, ``Σ p x²/Σ p x`` over samples and classes k, where x is the distance of X_i from
     the median if all raters say k, and p the sum of both probabilities of k. If both models are
     right or wrong in the same samples, whatever raters say, e is the largest difference of their
@@ -273,7 +295,7 @@ def paired_difference(
     spreads = [spread_of(result, design, **how) for result in (first, second)]
     both = [first.estimate, second.estimate]
     ends = _root_difference(both, spreads, spread, confidence_level)
-    return _interval(ends, spread, design.panel)
+    return _interval(ends, spread, confidence_level, design.panel)
 
 
 def _warn_if_biased(metric: Callable, options: dict) -> None:
@@ -289,11 +311,26 @@ def _warn_if_biased(metric: Callable, options: dict) -> None:
     )
 
 
+def _warn_if_rare(name: str, rows: Rows, panel: Panel) -> None:
+    """Warn where all classes but one are rare, and raters few, of a metric that one may rule."""
+    said = rows.weight @ rows.labels.counts
+    if 1 - said.max() / said.sum() < _RARE and panel.worth < _SEVERAL_RATERS:
+        warnings.warn(
+            f"Fewer than {_RARE:.0%} of the labels are not of the commonest class: one more rater "
+            f"may change {name} much, and intervals for new raters may cover too rarely; "
+            f"{FIXED_RATERS}",
+            stacklevel=5,
+        )
+
+
 def interval_of(
     statistic: Statistic, design: Design, confidence_level: float
 ) -> ConfidenceInterval:
     """The interval of a statistic, from its values without the blocks of a design."""
     scarce = scarce_ends(statistic, design.panel is not None, confidence_level)
+    metric = statistic.metric
+    if design.panel is not None and metric is not None and metric.tags.ruled_by_raters:
+        _warn_if_rare(metric.name, cast(Rows, statistic.data), design.panel)
     return interval_at(statistic, statistic.replicates(design), design, confidence_level, scarce)
 
 
@@ -303,7 +340,7 @@ def interval_between(
     """The interval of the difference of two statistics of the same samples."""
     scarce = difference_ends(one, other, design.panel is not None, confidence_level)
     result = one.replicates(design).minus(other.replicates(design))
-    return interval_at(one, result, design, confidence_level, scarce)
+    return interval_at(one, result, design, confidence_level, scarce, bounded=False)
 
 
 def interval_at(
@@ -312,19 +349,31 @@ def interval_at(
     design: Design,
     confidence_level: float,
     scarce: ScarceEnds | None,
+    bounded: bool = True,
 ) -> ConfidenceInterval:
-    """The same of values that are known, with the ends where few samples differ."""
+    """The same of values that are known, with the ends where few samples differ.
+
+    Ends beyond the range of the truth are cut, where `bounded`, but not beyond the estimate.
+    """
+    T = found.estimate
     spread = spread_of(found, design, second_order=statistic.second_order)
-    ends = _ends(found.estimate, spread, confidence_level)
-    alone = False
-    if scarce is not None:
-        low, high, alone = scarce
-        if not alone:
-            low, high = np.fmin(low, ends[1]), np.fmax(high, ends[2])
-        ends = np.array([found.estimate, low, high])
+    ends = _ends(T, spread, confidence_level)
+    alone = scarce is not None and scarce[2]
+    if scarce is not None and alone:
+        ends[1:] = over_raters(T, scarce[:2], spread, confidence_level)
+    elif scarce is not None:
+        ends[1:] = np.fmin(scarce[0], ends[1]), np.fmax(scarce[1], ends[2])
     if statistic.signed_root:
         ends = signed_root(ends)
-    return _interval(ends, spread, design.panel, students=not alone)
+    tags = Tags() if statistic.metric is None else statistic.metric.tags
+    bounds = tags.limits if isinstance(tags.limits, tuple) else tags.bounds
+    if bounded and bounds is not None:
+        low, high = np.clip(ends[1:], *bounds)
+        ends[1:] = np.fmin(low, T), np.fmax(high, T)
+    students = not alone or design.panel is not None
+    made = _interval(ends, spread, confidence_level, design.panel, students)
+    made.rests_on = statistic.rests_on
+    return made
 
 
 def interval_from(
@@ -338,14 +387,13 @@ def interval_from(
     ends = _ends(estimate, spread, confidence_level)
     if mapped:
         ends = signed_root(ends)
-    return _interval(ends, spread, panel)
+    return _interval(ends, spread, confidence_level, panel)
 
 
 def _ends(estimate: float, spread: Spread, confidence_level: float) -> Floats:
     """The estimate and the ends of Student's interval, shape (3,)."""
-    t = student.ppf((1 + confidence_level) / 2, spread.df)
-    error = np.sqrt(spread.variance)
-    return np.array([estimate, estimate - t * error, estimate + t * error])
+    ends = student_ends(estimate, spread.variance, spread.df, confidence_level)
+    return np.array([estimate, *ends])
 
 
 def _root_difference(
@@ -370,7 +418,7 @@ def _root_difference(
 
 
 def _interval(
-    ends: Floats, spread: Spread, panel: Panel | None, students: bool = True
+    ends: Floats, spread: Spread, level: float, panel: Panel | None, students: bool = True
 ) -> ConfidenceInterval:
     estimate, low, high = ends.tolist()
     return ConfidenceInterval(
@@ -378,6 +426,7 @@ def _interval(
         low,
         high,
         float(np.sqrt(spread.variance)),
+        confidence_level=level,
         df=float(spread.df) if students else None,
         components=VarianceComponents(*map(float, spread.components)),
         n_raters=None if panel is None else panel.n_raters,
@@ -442,7 +491,9 @@ def interval_over_splits(
     S = len(x)
     spread = Spread(x.var(ddof=1) * (1 / S + q / (1 - q)), S - 1.0, VarianceComponents(0.0))
     mean, low, high = _ends(float(x.mean()), spread, confidence_level).tolist()
-    return ConfidenceInterval(mean, low, high, float(np.sqrt(spread.variance)), df=S - 1.0)
+    error = float(np.sqrt(spread.variance))
+    made = {"confidence_level": confidence_level, "df": S - 1.0}
+    return ConfidenceInterval(mean, low, high, error, **made)
 
 
 @checked
@@ -528,4 +579,5 @@ def risk_bound(
     error = np.nan
     if n > 1:
         error = np.sqrt(cost.var(ddof=1) / n)
-    return ConfidenceInterval(float(risk), float(low), float(high), float(error))
+    found = map(float, (risk, low, high, error))
+    return ConfidenceInterval(*found, confidence_level=confidence_level)

@@ -14,6 +14,7 @@ from sklearn.utils import check_random_state
 
 from ..._rows import Annotations, Rows
 from ..._utils.arrays import Floats, Indices, row_units
+from ..._utils.results import VarianceComponents
 from .replicates import MeanStatistic, Terms
 from .scarce import ends_of_few, possible_terms
 from .two_way import (
@@ -24,13 +25,11 @@ from .two_way import (
     check_rows_remain,
     of_panel,
     over_panels,
+    over_raters,
     panel_of,
     random_raters,
     warn_of_few,
 )
-
-# of an endpoint interval, of which a curve has many
-DRAWS = 1000
 
 
 def mean_and_spread(values: Floats, w: Floats, groups: NDArray | None) -> tuple[Any, Any, float]:
@@ -112,28 +111,22 @@ def intervals_of_means(
     X = values(rows, np.arange(len(rows)))
     mean, V, df = mean_and_spread(X, w, rows.groups)
     y = random_raters(rows.labels, raters)
+    spread = Spread(V, df, VarianceComponents(V))
     if y is not None:
 
         def terms(part: Rows, at: Indices) -> tuple[Floats, Floats]:
             return w[at, None] * values(part, at), w[at]
 
         panel = told_panel(y, rows.w, least_raters)
-        V, df, _ = spread_over_raters(terms, rows, panel, V, df, least_raters)
-    ends = student_ends(mean, V, df, confidence_level)
+        spread = spread_over_raters(terms, rows, panel, V, df, least_raters)
+    ends = student_ends(mean, spread.variance, spread.df, confidence_level)
     results = [possible_terms(of, rows, least_raters) for of in elsewhere or [values]]
     possible = np.concatenate([x for x, _ in results])
     p = np.concatenate([p for _, p in results], axis=1)
-    for j in range(len(mean)):
-        of_row = rows.weight * np.stack([np.ones(len(X)), X[:, j]])
-        few = ends_of_few(of_row, possible[..., j], p, rows, confidence_level, DRAWS)
-        ends[j] = joined(few, ends[j], y is not None)
-    return mean, ends
-
-
-def joined(few: Floats | None, ends: Floats, raters: bool) -> Floats:
-    """The ends where few samples differ, if so; and Student's, as raters make samples dependent."""
-    if few is None:
-        return ends
-    if not raters:
-        return few
-    return np.array([min(few[0], ends[0]), max(few[1], ends[1])])
+    one = np.ones(len(X))
+    few = [
+        ends_of_few(rows.weight * [one, x], possible[..., j], p, rows, confidence_level)
+        for j, x in enumerate(X.T)
+    ]
+    scarce = over_raters(mean, few, spread, confidence_level)
+    return mean, np.where(np.isnan(scarce), ends, scarce)

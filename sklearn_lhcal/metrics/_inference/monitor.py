@@ -1,7 +1,7 @@
 """Calibration over time: two e-processes that bet against a model."""
 
 from math import log
-from typing import NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -73,7 +73,7 @@ class CalibrationMonitor:
       disagreement, also whether it gets two labels. Samples without labels do not count.
     - How many labels a sample has may depend on its features, never on its labels. Where a
       third rater is asked because two disagree, give the first two labels of each sample.
-    - Given the past, the mean of each residual is within the tolerance of 0. For the class means,
+    - Given the past, the mean of each residual is within its tolerance of 0. For the class means,
       the labels of one sample may depend on each other in any way.
     - Residuals of later samples do not depend on earlier ones. Raters who have habits of their own
       and read many samples break this, and so do several samples of one patient. Give one sample of
@@ -89,7 +89,9 @@ class CalibrationMonitor:
         Probability of a false alarm of a process, ever: between 0 and 1. Not used with `mean_run`.
     tolerance : float, default=0.01
         How far the mean of a residual may be from 0, a probability from 0 to 0.25: a fitted
-        calibrator is never exact, and with 0 nearly any model is found wrong in the end.
+        calibrator is never exact, and with 0 nearly any model is found wrong in the end. A class
+        whose mean prediction so far is below 0.1 has less: ten times that share of it, so that a
+        class of 3% that becomes twice as frequent is found.
     mean_run : int, optional
         Makes it a detector for endless use: each sample starts a new bet, and the sum of all of
         them alarms at this threshold. False alarms are then `mean_run` samples or more apart on
@@ -123,14 +125,15 @@ class CalibrationMonitor:
 
     Notes
     -----
-    ``E_t`` is the mean over residuals x and stakes λ of ``Π_{s≤t} (1 + λ(x_s − ε sign λ))``, λ in
+    ``E_t`` is the mean over residuals x and stakes λ of ``Π_{s≤t} (1 + λ(x_s − ε_s sign λ))``, λ in
     ±{0.1, 0.2, 0.4, 0.8}. Residuals of class means are ``x_s = ⟨f(z_s), μ̂_s − z_s⟩``, f the
-    indicator of each class or ``max(log z, −4)/4``, so that ``|x| ≤ 1``. The residual of
+    indicator of each class or ``max(log z, −4)/4``, so that ``|x| ≤ 1``. ε is the tolerance, for
+    the indicator of class k times ``min(1, 10 z̄_sk)``, z̄_s the mean of z up to s. The residual of
     disagreement is the share of pairs of labels that differ minus what is predicted, of samples
-    with two labels or more. Under ``|E[x_s | past]| ≤ ε`` each product is a non-negative
+    with two labels or more. Under ``|E[x_s | past]| ≤ ε_s`` each product is a non-negative
     supermartingale, and Ville's inequality bounds its maximum. A detector has
-    ``M_t = (M_{t−1} + 1)(1 + λ(x_t − ε sign λ))`` in place of each product (Shin et al. 2023). Its
-    runs are counted in the samples that its process uses.
+    ``M_t = (M_{t−1} + 1)(1 + λ(x_t − ε_t sign λ))`` in place of each product (Shin et al. 2023).
+    Its runs are counted in the samples that its process uses.
 
     Without `mean_run`, each calibrated sample lowers the e-value a little, and a change after many
     thousands of them is found late. Monitors cannot be merged.
@@ -176,6 +179,8 @@ class CalibrationMonitor:
         self._classes: NDArray | None = None
         self._means: _EProcess | None = None
         self._pairs = self._fresh(1)
+        # Σ_s z_sk
+        self._predicted: Any = 0.0
         # number of the sample, and log E of both processes
         self._points = np.empty((0, 3))
 
@@ -253,20 +258,25 @@ class CalibrationMonitor:
         n, points = self.n_samples, self._points
         K = rows.labels.shape[1]
         means, pairs = self._means or self._fresh(K + 1), self._pairs
+        # ε_k = tolerance·min(1, 10 z̄_k), of predictions alone; of log z the tolerance
+        number = n + 1 + np.arange(len(rows))
+        predicted = self._predicted + np.cumsum(rows.z, axis=0)
+        share = np.minimum(10 * predicted / number[:, None], 1)
+        epsilon = self.tolerance * np.pad(share, [(0, 0), (0, 1)], constant_values=1)
         for block in row_blocks(len(rows), means.won.size):
             part = rows.take(block)
-            sample = n + 1 + np.arange(len(part))
+            sample = number[block]
             two = np.flatnonzero(part.n >= 2)
-            means, log_e = self._bet(means, _residuals(part), self.tolerance, sample)
+            means, log_e = self._bet(means, _residuals(part), epsilon[block], sample)
             pairs, of_pairs = self._bet(
                 pairs, _pair_residuals(part.take(two)), self.disagreement_tolerance, sample[two]
             )
             # the other samples leave the second process where it is
             steps = np.cumsum(part.n >= 2)
-            n += len(part)
             new = np.column_stack([sample, log_e[1:], of_pairs[steps]])
-            points = _thinned(np.vstack([points, new]), n)
-        self._means, self._pairs, self._points, self.n_samples = means, pairs, points, n
+            points = _thinned(np.vstack([points, new]), sample[-1])
+        self._means, self._pairs, self._points = means, pairs, points
+        self._predicted, self.n_samples = predicted[-1], n + len(rows)
         if rows.classes is not None:
             self._classes = rows.classes
         return self
@@ -295,7 +305,7 @@ class CalibrationMonitor:
         return _EProcess(np.full((n_residuals, len(_STAKES)), start))
 
     def _bet(
-        self, process: _EProcess, x: Floats, epsilon: float, sample: NDArray
+        self, process: _EProcess, x: Floats, epsilon: Any, sample: NDArray
     ) -> tuple[_EProcess, Floats]:
         """The process behind more samples; and log E before and behind each, shape (n + 1,)."""
         path = _paths(process.won, x, epsilon, self.mean_run is not None)
@@ -319,9 +329,9 @@ def _pair_residuals(rows: Rows) -> Floats:
     return pair_rates(rows) - rows.distribution.disagreement()[:, None]
 
 
-def _paths(start: Floats, x: Floats, epsilon: float, restarts: bool) -> Floats:
+def _paths(start: Floats, x: Floats, epsilon: Any, restarts: bool) -> Floats:
     """What each bet has won, as logarithms, before and behind each sample: (n + 1, ..., 8)."""
-    steps = np.log1p(_STAKES * (x[:, :, None] - epsilon * np.sign(_STAKES)))
+    steps = np.log1p(_STAKES * (x[:, :, None] - np.multiply.outer(epsilon, np.sign(_STAKES))))
     if not restarts:
         return np.cumsum(np.concatenate([start[None], steps]), axis=0)
     # M_t = (M_{t−1} + 1) factor_t = e^{S_t} (M_0 + Σ_{j<t} e^{−S_j})

@@ -226,7 +226,7 @@ def policy_curve(
     replayed labels, and optimal stopping from none.
 
     **Intervals.** A sample is one unit, or a group of samples. Intervals are Student's;
-    where fewer than ten are apart from the others, those of `paired_difference` for few samples.
+    where fewer than 20 are apart from the others, those of `paired_difference` for few samples.
     Where one mistake costs twenty times another they may be too narrow: `risk_bound` holds there.
 
     **Raters.** With `Annotations` they hold for new samples and new raters. The variance is

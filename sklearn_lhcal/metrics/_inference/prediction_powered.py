@@ -12,6 +12,7 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from ..._rows import Labels, PredictionLike, Rows, read_for, read_labels
+from ..._utils.arrays import Floats
 from ..._utils.checks import as_names, check_same_length, checked, errors_of
 from ..._utils.names import Side, check_row_names
 from ..._utils.results import ConfidenceInterval
@@ -19,11 +20,8 @@ from ..._utils.types import Groups, LabelsLike, MetricFunction, Raters, Seed, We
 from .._evaluate import Metric, with_options
 from .intervals import interval_from, interval_of, with_ends
 from .replicates import MeanStatistic, of_metric
-from .scarce import of_units
-from .two_way import Replicates, Spread, spread_of
-
-# samples that speak, below which a proxy is not trusted
-_FEW = 10
+from .scarce import FEW, endpoints, limits_of, of_units, possible_terms, values_of
+from .two_way import Design, Replicates, Spread, spread_of
 
 
 @checked
@@ -51,7 +49,8 @@ def prediction_powered(
     labels of people and of the proxy, N − n samples the proxy's alone. With the samples' terms h by
     people's labels and g by the proxy's, ``θ̂ = λ mean(g, rest) + mean(h − λg, both)``. It
     estimates what people's labels would give, however wrong the proxy is. The better g follows h,
-    the shorter is the interval; λ is chosen for that.
+    the shorter is the interval; λ is chosen for that. Where g does not rise with h, λ is 0, and the
+    result is the interval of people's labels alone.
 
     **Samples with labels of people must be a random sample of all samples**, not those that looked
     difficult, or that the proxy was unsure of.
@@ -62,7 +61,9 @@ def prediction_powered(
         A metric of this package that is a mean over samples, and not biased: `expected_accuracy`,
         `expected_squared_loss`, `epistemic_loss`, `irreducible_loss`, `label_log_loss`,
         `decision_risk` and others. The rate of a class is the `expected_accuracy` of a prediction
-        that always names it.
+        that always names it; the mean score of grades is the `decision_risk` of one decision that
+        costs the score, ``cost_matrix=scores[:, None]``, and the signed bias of a model's grades
+        that of these as decisions, ``cost_matrix=scores - scores[:, None]``.
     y : label histogram of shape (n_samples, n_classes)
         Labels of people, anything that the metric takes. Samples with too few of them are left out.
     prediction : array-like of shape (n_samples, ...), Distribution or None
@@ -95,8 +96,9 @@ def prediction_powered(
     Returns
     -------
     ConfidenceInterval
-        Its `effective_rows` is how many samples with labels of people alone would be worth as much,
-        by the part of the variance that is over samples: whether the proxy was worth it.
+        Its `effective_rows` is how many samples with labels of people alone would give an interval
+        as short, over samples with raters fixed: whether the proxy was worth it. It is below n
+        where the proxy was not.
 
     Raises
     ------
@@ -108,19 +110,26 @@ def prediction_powered(
     Warns
     -----
     UserWarning
-        Fewer than ten samples or groups whose terms differ from the others, by people's labels or
-        by the proxy's: it is not used then. Fewer than ten whose terms by people's labels and by
-        the proxy's differ: the interval then holds that of people alone too, as hardly anything is
-        known of the proxy's errors. Few raters, as in `confidence_interval`.
+        Fewer than ten samples or groups whose terms differ from the others, by people's labels, by
+        the proxy's, or in the difference of both: the interval is then that of few samples. Few
+        raters, as in `confidence_interval`.
 
     Notes
     -----
-    ``λ = Cov(h, g)/[Var(g)(1 + n/(N−n))]``, with Var over all samples, and
+    ``λ = Cov(h, g)/[Var(g)(1 + n/(N−n))]`` of the n samples, cut to [0, 1], and
     ``V = λ² Var(g, rest)/(N−n) + Var(h − λg)/n``, both variances by the jackknife, the latter over
     raters too where they are random. λ comes from the same samples: the bias is of order 1/n, and
-    below that order the interval takes λ as known. With one label per sample and a proxy that is no
-    better than the evaluated model, effective samples are at most about twice n (Dorner et al.
-    2024).
+    below that order the interval takes λ as known.
+
+    Where few samples differ, the mean X̄ of ``X = h − λg`` has the endpoint interval [L, U] of
+    `confidence_interval`. X lies in [a − λb, b − λa], where terms lie in [a, b]. With s the reach
+    of Student's interval of ``λ mean(g, rest)``, the ends are ``θ̂ − √((X̄ − L)² + s²)`` and
+    ``θ̂ + √((U − X̄)² + s²)``. With random raters they hold Student's interval too. Ends are cut to
+    [a, b].
+
+    A judge's probabilities may be calibrated first, on other samples. With one label per sample and
+    a proxy that is no better than the evaluated model, effective samples are at most about twice n
+    (Dorner et al. 2024).
 
     References
     ----------
@@ -156,36 +165,8 @@ def prediction_powered(
         mean, y, (prediction, *own), proxy, (proxy_rest, prediction_rest, *of_rest)
     )
     rng = check_random_state(random_state)
-    design = people.design(raters, n_blocks, rng)
-    alone = interval_of(people, design, confidence_level)
-    n = len(people.data)
-    speaking, apart = _speaking(people, judge)
-    if speaking < _FEW:
-        _warn(
-            f"Only {speaking} samples or groups differ from the others in {mean.name}, by people's "
-            "labels or by the proxy's: the proxy is not used."
-        )
-        return with_ends(alone, alone.low, alone.high, effective_rows=float(n))
-    # θ̂ = mean(h) − λ (mean(g, both) − mean(g, rest))
-    lam = _weight(people, judge, rest)
-    g = rest.estimate()
-    moved = lam * (judge.estimate() - g)
-    without = lam * (judge.without_rows(design.rows) - g)
-    result = people.replicates(design)
-    before = spread_of(result, design)
-    result = result.minus(Replicates(moved, without, moved, moved, without[:, None]))
-    others = rest.design("fixed", n_blocks, rng)
-    spread = _sum(spread_of(result, design), lam**2, spread_of(rest.replicates(others), others))
-    interval = interval_from(result.estimate, spread, confidence_level, False, design.panel)
-    low, high = interval.low, interval.high
-    if apart < _FEW:
-        _warn(
-            f"Only {apart} samples or groups differ between people's labels and the proxy's in "
-            f"{mean.name}: the interval holds that of people's labels alone too."
-        )
-        low, high = min(low, alone.low), max(high, alone.high)
-    effective = n * before.components.rows / spread.components.rows
-    return with_ends(interval, low, high, effective_rows=float(effective))
+    designs = people.design(raters, n_blocks, rng), rest.design("fixed", n_blocks, rng)
+    return _powered((people, judge, rest), designs, confidence_level)
 
 
 def _mean_metric(metric: Callable, options: dict) -> Metric:
@@ -246,24 +227,65 @@ def _of_proxy(metric: Metric, rows: Rows, name: str, labels, prediction, w, grou
     return result
 
 
-def _speaking(people: MeanStatistic, judge: MeanStatistic) -> tuple[int, int]:
-    """How many samples or groups differ from the others, and between people and the proxy."""
-    (W, H), (D, G) = (of_units(mean.of_row, mean.data) for mean in (people, judge))
-    h, g = H / W, G / D
-    differing = [int((abs(x - np.median(x)) > 1e-9).sum()) for x in (h, g, h - g)]
-    return min(differing[:2]), differing[2]
+def _powered(means: tuple, designs: tuple, level: float) -> ConfidenceInterval:
+    """θ̂ and its interval, from endpoints of h − λg where few samples or groups differ."""
+    people, judge, rest = means
+    design, others = designs
+    (W, H), (_, G) = (of_units(mean.of_row, mean.data) for mean in (people, judge))
+    h, g = H / W, G / W
+    c = [int((abs(x - np.median(x)) > 1e-9).sum()) for x in (h, g, h - g)]
+    few = min(c) < FEW
+    if few:
+        warnings.warn(
+            f"Few samples or groups differ from the others in {people.metric.name}: {c[0]} by "
+            f"people's labels, {c[1]} by the proxy's, {c[2]} in the difference of both. The "
+            "interval is that of few.",
+            stacklevel=4,
+        )
+    lam = _weight(W, h, g, W.sum() / rest.total[0]) if c[1] else 0.0
+    n = float(len(people.data))
+    if lam == 0:
+        alone = interval_of(people, design, level)
+        return with_ends(alone, alone.low, alone.high, effective_rows=n)
+    # θ̂ = mean(h) − λ (mean(g, both) − mean(g, rest))
+    of_rest = rest.estimate()
+    moved = lam * (judge.estimate() - of_rest)
+    without = lam * (judge.without_rows(design.rows) - of_rest)
+    found = people.replicates(design).minus(
+        Replicates(moved, without, moved, moved, without[:, None])
+    )
+    V_rest = spread_of(rest.replicates(others), others)
+    rows = Design(design.rows)
+    of_rows, spread = (_sum(spread_of(found, part), lam**2, V_rest) for part in (rows, design))
+    low, high = interval_from(found.estimate, of_rows, level, False)[1:3]
+    a, b = limits_of(people.metric, people.data) or _possible(people, h, g)
+    if few:
+        X = h - lam * g
+        apart = endpoints(W * X, W, (a - lam * b, b - lam * a), level) - np.average(X, weights=W)
+        s = lam * interval_from(0.0, V_rest, level, False).high
+        low, high = found.estimate + np.array([-1, 1]) * np.hypot(apart, s)
+    alone = interval_of(people, rows, level)
+    effective = n * ((alone.high - alone.low) / (high - low)) ** 2
+    interval = interval_from(found.estimate, spread, level, False, design.panel)
+    if design.panel is not None:
+        low, high = min(low, interval.low), max(high, interval.high)
+    # an estimate may lie beyond the terms
+    low, high = min(max(low, a), found.estimate), max(min(high, b), found.estimate)
+    said = {"df": None if few else interval.df, "rests_on": people.rests_on}
+    return with_ends(interval, float(low), float(high), effective_rows=float(effective), **said)
 
 
-def _weight(people: MeanStatistic, judge: MeanStatistic, rest: MeanStatistic) -> float:
-    """λ = Cov(h, g)/[Var(g)(1 + n/(N−n))], by sums over samples or groups; Var is over all."""
-    means = people, judge, rest
-    (W, H), (D, G), (D_rest, G_rest) = (of_units(mean.of_row, mean.data) for mean in means)
-    own = (H - H.sum() / W.sum() * W) * (G - G.sum() / D.sum() * D)
-    whole = D.sum() + D_rest.sum()
-    g = (G.sum() + G_rest.sum()) / whole
-    variance = (((G - g * D) ** 2).sum() + ((G_rest - g * D_rest) ** 2).sum()) / whole
-    covariance = own.sum() / (W.sum() * D.sum())
-    return float(covariance / (variance * (1 / D.sum() + 1 / D_rest.sum())))
+def _weight(W: Floats, h: Floats, g: Floats, more: float) -> float:
+    """λ = Cov(h, g)/[Var(g)(1 + n/(N−n))], cut to [0, 1]; `more` is n/(N−n)."""
+    h, g = (W * (x - np.average(x, weights=W)) for x in (h, g))
+    return float(np.clip(h @ g / (g @ g * (1 + more)), 0, 1))
+
+
+def _possible(people: MeanStatistic, h: Floats, g: Floats) -> tuple[float, float]:
+    """Between which terms lie, whatever raters say."""
+    possible, _ = possible_terms(values_of(people), people.data, people.least_raters)
+    every = np.concatenate([possible.ravel(), h, g])
+    return float(np.nanmin(every)), float(np.nanmax(every))
 
 
 def _sum(people: Spread, square: float, rest: Spread) -> Spread:
@@ -273,7 +295,3 @@ def _sum(people: Spread, square: float, rest: Spread) -> Spread:
     parts = people.components._replace(rows=people.components.rows + V)
     df = total**2 / (people.variance**2 / people.df + V**2 / rest.df)
     return Spread(total, df, parts)
-
-
-def _warn(found: str) -> None:
-    warnings.warn(found, UserWarning, stacklevel=4)

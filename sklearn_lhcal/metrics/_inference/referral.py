@@ -14,9 +14,9 @@ from ..._utils.results import DataFrame, frame_of, result
 from ..._utils.types import ArrayLike, Groups, LabelsLike, Raters, Weights
 from ...distributions import Distribution, PointMass, second_opinion_value
 from .._disagreement import posterior_losses
-from .means import DRAWS, joined, spread_over_raters, student_ends, told_panel
+from .means import spread_over_raters, student_ends, told_panel
 from .scarce import ends_of_few, possible_terms
-from .two_way import kind_of_raters, random_raters
+from .two_way import Spread, kind_of_raters, over_raters, random_raters
 
 # values of a statistic that are in memory at a time
 _VALUES = 2**24
@@ -153,7 +153,7 @@ def referral_curve(
     Counts do not say who spoke: their interval is for these raters and new samples.
 
     A gain that is no share has the ends that `paired_difference` has for few samples where most of
-    those referred are alike, as with a rare class: fewer than ten of them, and than a quarter, lie
+    those referred are alike, as with a rare class: fewer than 20 of them, and than a quarter, lie
     apart.
 
     Examples
@@ -190,14 +190,14 @@ def referral_curve(
     # a share is a ratio: delta method
     a = referred - gain if normalize else referred
     noise = (g - explained) / unit
-    V, df = _spread_over_rows(a * noise[:, None], rows.groups)
-    known = random_raters(rows.labels, raters) is not None
-    if known:
+    V, df = V_row, df = _spread_over_rows(a * noise[:, None], rows.groups)
+    if random_raters(rows.labels, raters) is not None:
         V, df = _over_raters(rows, w, a / unit, explained, V, df)
     interval = student_ends(gain, V, df, confidence_level)
     if not normalize:
         few = _ends_of_few(rows, referred, explained, confidence_level)
-        interval = np.array([joined(*ends, known) for ends in zip(few, interval, strict=True)])
+        few = over_raters(gain, few, Spread(V, df, cast(Any, (V_row,))), confidence_level)
+        interval = np.where(np.isnan(few), interval, few)
     return ReferralCurve(
         fraction,
         v / of_all @ referred,
@@ -292,8 +292,8 @@ def _over_raters(
     return V, df
 
 
-def _ends_of_few(rows: Rows, referred: Floats, explained: Floats, level: float) -> list:
-    """Ends of each gain where most of the samples that are referred are alike, else None."""
+def _ends_of_few(rows: Rows, referred: Floats, explained: Floats, level: float) -> Floats:
+    """Ends of each gain where most of the samples that are referred are alike, else NaN."""
     w = rows.weight / rows.weight.sum()
 
     def values(part: Rows, at: NDArray) -> Floats:
@@ -302,15 +302,14 @@ def _ends_of_few(rows: Rows, referred: Floats, explained: Floats, level: float) 
 
     noise = values(rows, np.arange(len(rows)))[:, 0]
     possible, p = possible_terms(values, rows, 2)
-    found: list = []
+    found = np.full((referred.shape[1], 2), np.nan)
     for j, share in enumerate(referred.T):
         used = np.flatnonzero(share)
         W = (w * share)[used]
-        few = None
         if len(used):
             alike = possible[..., 0], p * possible[0, :, [1 + j]].T, rows.take(used)
-            few = ends_of_few(W * [np.ones(len(W)), noise[used]], *alike, level, DRAWS, len(W) / 4)
-        found.append(None if few is None else W.sum() * few + explained @ share)
+            few = ends_of_few(W * [np.ones(len(W)), noise[used]], *alike, level, len(W) / 4)
+            found[j] = W.sum() * few + explained @ share
     return found
 
 

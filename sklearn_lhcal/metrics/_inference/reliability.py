@@ -119,7 +119,7 @@ def reliability_curve(
     n_bins : int or array-like of shape (n_edges,), default=15
         Number of bins, or their edges.
     strategy : {"uniform", "quantile"}, default="uniform"
-        Bins of equal width on [0, 1], or of equal numbers of predictions.
+        Bins of equal width on [0, 1], or of equal numbers of predictions, whatever their weights.
     confidence_level : float, default=0.95
         Level of the intervals.
 

@@ -60,6 +60,8 @@ class Statistic:
         Whether labels of one sample are compared with each other.
     metric : Metric, optional
         What it is evaluated of.
+    rests_on : str, optional
+        How many samples count and which, where others have too few labels.
     """
 
     value: Callable
@@ -69,6 +71,7 @@ class Statistic:
     second_order: bool = field(default=False, kw_only=True)
     compares_raters: bool = field(default=False, kw_only=True)
     metric: Metric | None = field(default=None, kw_only=True)
+    rests_on: str = field(default="", kw_only=True)
     # of sums over samples, which are known without samples and raters both
     is_mean = False
 
@@ -298,6 +301,10 @@ def of_metric(metric: Metric, rows: Rows) -> Statistic:
         "metric": metric,
     }
     seen = rows.contributing(tags.least_raters)
+    if (rows.n < tags.least_raters).any() and seen is not None:
+        options["rests_on"] = (
+            f"{len(seen)} of {len(rows)} samples, with {tags.least_raters}+ labels"
+        )
     if metric.is_mean and seen is not None:
         return MeanStatistic(metric.terms, seen, value=metric.value, **options)
     # samples that do not count are no units; where none does, the metric says so

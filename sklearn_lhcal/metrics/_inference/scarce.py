@@ -11,19 +11,24 @@ lie is seen from X_ik, the term of sample i if all its raters say k.
 
 import warnings
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
+from scipy import sparse
 from scipy.optimize import brentq
 
 from ..._rows import KnownProbabilities, Labels, Rows
-from ..._utils.arrays import Floats, Indices, row_units
+from ..._utils.arrays import Floats, Indices, in_blocks, row_units
 from ..._utils.simplex import EPS
+from ..._utils.tags import OfSums
 from .._evaluate import Metric
 from .replicates import MeanStatistic, Statistic
 from .two_way import worth
 
 # samples that speak, below which the jackknife is not believed
 FEW = 10
+# the same of units whose terms are apart from the others
+FEW_TERMS = 20
 # of the range: one label of five does not make a sample speak
 _APART = 0.22
 _DRAWS = 4000
@@ -36,44 +41,72 @@ _DIFFERS = 0.1
 _TERMS = 2 * 10**6
 # samples whose labels are replayed, times pairs of classes
 _REPLAYED = 2000
+# sums of a coefficient
+_MOST_SUMS = 10_000
 # of log r
 _FARTHEST = 40.0
+_UNKNOWN = np.full(2, np.nan)
 
 
-# the lower and the upper end, and whether they stand by themselves
+# the lower and the upper end, and whether they stand in place of Student's
 ScarceEnds = tuple[float, float, bool]
 
 
 def scarce_ends(
     statistic: Statistic, raters: bool, level: float, few: int = FEW
 ) -> ScarceEnds | None:
-    """Ends where few samples differ from the others, with a warning that counts them; else None.
+    """Ends over samples where few differ from the others, with a warning that counts them.
 
-    `raters` says whether raters are random, who make samples depend on each other.
+    None where many do. `raters` says whether raters are random, who make samples depend on each
+    other.
     """
-    metric = statistic.metric
-    if metric is None or not isinstance(statistic.data, Rows):
+    metric, rows = statistic.metric, statistic.data
+    if metric is None or not isinstance(rows, Rows):
         return None
-    limits = metric.tags.limits
-    if callable(limits):
-        limits = limits(statistic.data)
+    limits = limits_of(metric, rows)
+    if isinstance(metric.tags, OfSums):
+        ends = ends_of_sums(metric, rows, level)
+    elif not isinstance(statistic, MeanStatistic):
+        return _shifted(metric, rows, level, few)
+    elif limits is not None:
+        ends = _between(statistic, metric, limits, raters, level, few)
+    else:
+        values = values_of(statistic)
+        if metric.tags.elsewhere is not None:
+            values = metric.tags.elsewhere(rows, **metric.options)
+        else:
+            shifted = _shifted(metric, rows, level, few)
+            if shifted is not None or metric.tags.bounds is None:
+                return shifted
+        possible = possible_terms(values, rows, statistic.least_raters)
+        ends = ends_of_few(statistic.of_row, *possible, rows, level)
+    return None if np.isnan(ends).any() else (*ends, True)
+
+
+def _between(
+    mean: MeanStatistic, metric: Metric, limits: tuple, raters: bool, level: float, few: int
+) -> Floats:
+    """Ends of a mean of terms in a known range, where it is near an end."""
+    W, S = of_units(mean.of_row, mean.data)
+    X = S.sum() / W.sum()
+    each = S / W
+    a, b = limits
+    apart = each - a if X - a < b - X else b - each
+    several = (apart > _APART * (b - a)).sum() >= few
+    if several or not is_near_end(X, worth(W), limits, few):
+        return _UNKNOWN
     name = metric.name
-    if limits is not None and isinstance(statistic, MeanStatistic):
-        W, S = of_units(statistic.of_row, statistic.data)
-        mean = S.sum() / W.sum()
-        each = S / W
-        a, b = limits
-        apart = each - a if mean - a < b - mean else b - each
-        several = (apart > _APART * (b - a)).sum() >= few
-        if several or not is_near_end(mean, worth(W), limits, few):
-            return None
-        low, high = endpoints(S, W, limits, level)
-        if np.ptp(each) <= 1e-12 * abs(each).max():
-            _warn(f"All {len(W)} samples or groups have the same {name}: the standard error is 0.")
-        elif raters:
-            _warn(f"Few samples differ from the others in {name}: {_TOO_SMALL} for new raters.")
-        return low, high, not raters
-    return _shifted(metric, statistic.data, level, few)
+    if np.ptp(each) <= 1e-12 * abs(each).max():
+        _warn(f"All {len(W)} samples or groups have the same {name}: the standard error is 0.", 6)
+    elif raters:
+        _warn(f"Few samples differ from the others in {name}: {_TOO_SMALL} for new raters.", 6)
+    return endpoints(S, W, limits, level)
+
+
+def limits_of(metric: Any, rows: Rows) -> tuple[float, float] | None:
+    """Between which the terms of a mean lie, where that is known beforehand."""
+    limits = metric.tags.limits
+    return limits(rows) if callable(limits) else limits
 
 
 def difference_ends(
@@ -84,7 +117,7 @@ def difference_ends(
         return None
     if one.metric is not None and one.metric.tags.of_labels:
         return None
-    (first, p), (second, q) = (possible_terms(_values_of(x), x.data) for x in (one, other))
+    (first, p), (second, q) = (possible_terms(values_of(x), x.data) for x in (one, other))
     apart = first - second
     # decisions may be alike where predictions are not
     hard = np.isin(p, (0, 1)).all() or (one.metric is not None and one.metric.tags.of_decisions)
@@ -94,15 +127,16 @@ def difference_ends(
         reach = max(first.max(), second.max()) - min(first.min(), second.min())
         apart[0], apart[1:] = -reach, reach
     W, S = one.of_row
-    ends = ends_of_few(np.array([W, S - other.of_row[1]]), apart, p + q, one.data, level)
-    if ends is None:
+    how = np.array([W, S - other.of_row[1]]), apart, p + q, one.data, level
+    ends = ends_of_few(*how)
+    if np.isnan(ends).any():
         return None
-    if raters:
+    if raters and not np.isnan(ends_of_few(*how, FEW)).any():
         _warn(f"Few samples differ in their terms: {_TOO_SMALL} for new raters.")
-    return *ends, not raters
+    return *ends, True
 
 
-def _values_of(mean: MeanStatistic) -> Callable:
+def values_of(mean: MeanStatistic) -> Callable:
     """The values of samples, which their terms are without weights."""
 
     def values(rows: Rows, at: Indices) -> Floats:
@@ -147,13 +181,13 @@ def ends_of_few(
     p: Floats,
     rows: Rows,
     level: float,
-    n_draws: int = _DRAWS,
-    few: float = FEW,
-) -> Floats | None:
+    few: float = FEW_TERMS,
+) -> Floats:
     """The endpoint interval of a mean of terms that few units have other than the median.
 
     `of_row` (2, n) are weights and weighted terms; `possible` and p are those of `possible_terms`.
-    None where `few` units are apart or more, FEW at most, or none may be.
+    NaN where `few` units are apart or more, or half of them from FEW on, or FEW_TERMS, or none may
+    be.
     """
     W, S = of_units(of_row, rows)
     each = S / W
@@ -162,12 +196,12 @@ def ends_of_few(
     down = _reach(middle - possible, p)
     reach = max(up, down)
     if reach <= EPS:
-        return None
+        return _UNKNOWN
     apart = np.abs(each - middle) / reach
-    few = min(few, FEW)
+    few = min(few, np.clip(len(W) / 2, FEW, FEW_TERMS))
     if (apart > _DIFFERS).sum() >= few or worth(W) * np.average(apart, weights=W) >= few:
-        return None
-    return endpoints(S, W, (middle - down, middle + up), level, n_draws)
+        return _UNKNOWN
+    return endpoints(S, W, (middle - down, middle + up), level)
 
 
 def _reach(x: Floats, p: Floats) -> float:
@@ -186,13 +220,7 @@ def endpoints(
     D are Exp(1), e = a for the lower end and b for the upper one (Gaffke 2005). The units in the
     middle of a large sample are drawn together.
     """
-    G = len(W)
-    # of units that are equal, but for rounding, whatever their order
-    each = S / W
-    order = np.lexsort((W, np.round(each / max(np.abs(each).max(), EPS), 12)))
-    ends = np.arange(min(G, _SINGLE)), np.arange(max(G - _SINGLE, 0), G)
-    start = np.unique(np.concatenate([*ends, np.linspace(0, G - 1, _SINGLE).astype(int)]))
-    m = np.diff(start, append=G)
+    order, start, m = _alike(np.stack([S / W, W]))
     rng = np.random.default_rng(0)
     D = rng.standard_gamma(m, (n_draws, len(m)))
     N, M = (D @ (np.add.reduceat(v[order], start) / m) for v in (S, W))
@@ -200,6 +228,70 @@ def endpoints(
     tail = (1 - level) / 2
     drawn = ((N + more * end) / (M + more) for end in limits)
     return np.array([np.quantile(x, q) for x, q in zip(drawn, (tail, 1 - tail), strict=True)])
+
+
+def _alike(keys: Floats) -> tuple[Indices, Indices, Indices]:
+    """Units in the order of two keys (2, G); where those that are drawn together start; and m.
+
+    These are equal in both, but for rounding, or in the middle of many.
+    """
+    keys = np.round(keys / np.maximum(np.abs(keys).max(axis=1, keepdims=True), EPS), 12)
+    order = np.lexsort(keys[::-1])
+    start = np.flatnonzero(np.append(True, (np.diff(keys[:, order]) != 0).any(axis=0)))
+    at = np.arange(len(start))
+    ends = np.minimum(at, at[::-1]) < _SINGLE
+    start = start[ends | (at % (1 + len(at) // _SINGLE) == 0)]
+    return order, start, np.diff(start, append=len(order))
+
+
+def ends_of_sums(metric: Metric, rows: Rows, level: float) -> Floats:
+    """``min_e`` of α/2 and ``max_e`` of 1 − α/2 quantiles of ``f(Σ_g D_g A_g + D_0 e)``, (2,).
+
+    A_g are sums of the terms of units, D are Exp(1). A unit e that may be has labels that all
+    agree, or of which one or half say another class. NaN where no sample has two labels, or sums
+    are too many.
+    """
+    tags, options, own = metric.tags, metric.options, rows.labels.own
+    several = np.flatnonzero(rows.n > 1)
+    A = sparse.csr_array(tags.terms(rows, **options))
+    if not len(several) or own.sum() < 2 or A.shape[1] > _MOST_SUMS:
+        return _UNKNOWN
+    unit = row_units(rows.groups, len(rows))
+    A = sparse.csr_array((np.ones(len(rows)), (unit, np.arange(len(rows))))) @ A
+    total = A.sum(axis=0)
+    w = rows.weight[several].sum() / len(np.unique(unit[several]))
+    # of known probabilities infinitely many
+    n = min(np.rint(rows.n[several].mean()), 2**20)
+
+    # 0/0: all agree
+    def f(sums: Floats) -> Floats:
+        return np.nan_to_num(tags.of_sums(sums, rows.labels, **options), nan=1.0)
+
+    def possible(mu: Floats) -> Floats:
+        return w * sparse.csr_array(tags.of_unit(mu, n, rows, **options)).toarray()
+
+    # of more than ten classes those that change most
+    pure = np.eye(len(own))[own]
+    at = np.argsort(f(total + possible(pure)), kind="stable")
+    pure = pure[np.unique(np.concatenate([at[:5], at[-5:]]))]
+    mixed = [pure + m / n * (one - pure) for m in (1, n // 2) for one in pure]
+    units = possible(np.unique(np.concatenate(mixed), axis=0))
+    middle = A.shape[0] * units.mean(axis=0)
+
+    # by what they change, here and where classes are mixed: whatever the order of the classes
+    def changed(block: slice) -> Floats:
+        sums = total + A[block].toarray()
+        return np.stack([f(sums), f(sums + middle)], axis=1)
+
+    order, _, m = _alike(in_blocks(changed, *A.shape).T)
+    together = sparse.csr_array((np.repeat(1 / m, m), (np.repeat(np.arange(len(m)), m), order)))
+    rng = np.random.default_rng(0)
+    B = int(np.clip(50 / (1 - level), 1000, 20_000))
+    sums = rng.standard_gamma(m, (B, len(m))) @ (together @ A).toarray()
+    more = rng.standard_exponential((B, 1))
+    tail = (1 - level) / 2
+    drawn = [np.quantile(f(sums + more * unit), (tail, 1 - tail)) for unit in units]
+    return np.array([np.min(drawn, axis=0)[0], np.max(drawn, axis=0)[1]])
 
 
 def of_units(terms: Floats, rows: Rows) -> Floats:
@@ -261,5 +353,5 @@ def _value(metric: Metric, rows: Rows, p: Floats) -> float:
     return value if abs(value) > EPS else 0.0
 
 
-def _warn(found: str) -> None:
-    warnings.warn(found, UserWarning, stacklevel=5)
+def _warn(found: str, stacklevel: int = 5) -> None:
+    warnings.warn(found, UserWarning, stacklevel=stacklevel)

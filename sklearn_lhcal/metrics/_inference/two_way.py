@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import brentq
 from scipy.special import digamma, polygamma
+from scipy.stats import t as student
 
 from ..._rows import Annotations
 from ..._utils.arrays import Floats, Indices, row_units
@@ -425,6 +426,18 @@ def over_posteriors(V_row: Any, df_row: Any, posteriors: Any) -> tuple[float, fl
     df = 2 * brentq(lambda x: polygamma(1, x) - v, 1 / v, (1 + np.sqrt(1 + 4 * v)) / (2 * v))
     g_row, g = (np.log(x / 2) - digamma(x / 2) for x in (df_row, df))
     return np.exp(E + g_row - g), df
+
+
+def over_raters(T: Any, ends: Any, spread: Spread, confidence_level: float) -> Floats:
+    """Ends over samples (..., 2), moved away from T by what raters add to the variance.
+
+    ``T ± sqrt((end − T)² + t² (V − V_row))``.
+    """
+    V, df, (V_row, *_) = spread
+    added = student.ppf((1 + confidence_level) / 2, df) ** 2 * np.maximum(V - V_row, 0.0)
+    away = np.subtract(ends, np.expand_dims(T, -1))
+    reach = np.hypot(away, np.sqrt(np.expand_dims(added, -1)))
+    return np.where(reach > abs(away), np.expand_dims(T, -1) + [-1, 1] * reach, ends)
 
 
 def row_variance(found: Replicates, sizes: NDArray) -> Any:
