@@ -1,7 +1,7 @@
 """How often intervals and bands hold the truth.
 
     python benchmarks/intervals.py readers|paired|bands|groups|risks|edges|monitor|proxy
-        |subgroups|findings|guarantees
+        |subgroups|findings|guarantees|unseen
         [--draws N] [--only DESIGN ...]
 
 "readers": 95 % intervals for new rows and new raters. K = 3. Rows have true log-odds
@@ -56,6 +56,9 @@ means.
 
 "guarantees": labels covered by prediction sets, and costs of decisions with a risk limit; designs
 are in ``lib/guarantees.py``.
+
+"unseen": 95 % intervals, tests and choices that the others leave out; designs are in
+``lib/unseen_designs.py``.
 """
 
 import argparse
@@ -66,7 +69,14 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
-from lib import edge_designs, finding_designs, guarantees, monitoring, subgroup_designs
+from lib import (
+    edge_designs,
+    finding_designs,
+    guarantees,
+    monitoring,
+    subgroup_designs,
+    unseen_designs,
+)
 from lib.reader_studies import COMMON, DESIGNS, SURE, K, crossed, nested, softmax, study
 
 from sklearn_lhcal.distributions import Dirichlet
@@ -863,6 +873,10 @@ def findings(draws: int, only: list[str]) -> None:
     finding_designs.run(draws, only, KEPT.with_name("findings.json"))
 
 
+def unseen(draws: int, only: list[str]) -> None:
+    unseen_designs.run(draws, only, KEPT.with_name("unseen.csv"))
+
+
 STUDIES = {
     "readers": (readers, 2000),
     "paired": (paired, 2000),
@@ -875,6 +889,7 @@ STUDIES = {
     "subgroups": (subgroup_designs.study, 1000),
     "findings": (findings, 1000),
     "guarantees": (guarantees.study, 500),
+    "unseen": (unseen, 200),
 }
 
 

@@ -281,7 +281,8 @@ class RaterEffects(_BaseCalibrator):
     -----
     Readers are exchangeable, and their labels of a sample independent given Q. A reader's effect is
     the same in every sample. Where Q has no closed sum, 32 nodes stand for it, see
-    `sklearn_lhcal.distributions.Distribution.nodes`.
+    `sklearn_lhcal.distributions.Distribution.nodes`. Around a classifier whose Q is certain, what
+    all labels of few samples share is taken for effects; around an `AlphaCalibration` it is not.
 
     References
     ----------

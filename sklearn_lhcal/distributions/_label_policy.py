@@ -189,8 +189,8 @@ def allocate_labels(
     m labels of a sample lower the expected cost of its decision by ``V_m = min_d z·C_d − E[min_d
     z_c·C_d]``. Labels go where a label gains most, ``(V_m' − V_m)/(m' − m)`` from m to the best m',
     until none are left or none gain anything. Steps may be of several labels: V_1 is 0 where one
-    label cannot change the decision but two could. Where steps spend the whole budget, no other
-    allocation is expected to be cheaper; a step that no longer fits makes way for a shorter one.
+    label cannot change the decision but two could. A step that no longer fits makes way for a
+    shorter one. Where none has to, no other allocation of the budget is expected to be cheaper.
 
     Parameters
     ----------

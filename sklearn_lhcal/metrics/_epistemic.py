@@ -283,7 +283,8 @@ def null_epistemic_error(
     Gains are drawn whose expectation is the estimate of the sample. Negative gains are drawn as
     often as they occur in its bin and as many bins beside it as make 100 samples. Positive gains
     have the sizes that occur there, and are as frequent as calibration asks for. Where these cannot
-    suffice, some gains are 1.
+    suffice, some gains are 1. Half a gain of −1 is added to those seen, as by Jeffreys' prior:
+    where few samples show no negative gain, there may be some.
 
     Parameters
     ----------
@@ -374,9 +375,11 @@ def _null_gains(g, e, starts):
         return np.repeat(values, count)
 
     g = g[np.lexsort((g, per_row(starts)))]
-    lost = np.add.reduceat(g < 0, starts)
+    # half a loss of 1 more in all, as of Jeffreys: none seen are not none
+    more = 0.5 / len(starts)
+    lost = np.add.reduceat(g < 0, starts) + more
     won = np.add.reduceat(g > 0, starts)
-    loss = np.add.reduceat(np.maximum(-g, 0), starts) / count
+    loss = (np.add.reduceat(np.maximum(-g, 0), starts) + more) / count
     size = np.where(won > 0, np.add.reduceat(np.maximum(g, 0), starts) / np.maximum(won, 1), 1.0)
     size, first, n, won, lost = (per_row(a) for a in (size, starts, count, won, lost))
     # mean gain of the samples that do not lose
@@ -389,8 +392,7 @@ def _null_gains(g, e, starts):
         u, v, w = rng.random_sample((3, m, len(g)))
         gain = np.where(won > 0, g[first + n - 1 - (w * won).astype(np.intp)], 1.0)
         high, low = np.where(small, gain, 1.0), np.where(small, 0.0, gain)
-        return np.where(
-            u * n < lost, g[first + (u * n).astype(np.intp)], np.where(v < chance, high, low)
-        )
+        seen = np.where(u * n < lost - more, g[first + (u * n).astype(np.intp)], -1.0)
+        return np.where(u * n < lost, seen, np.where(v < chance, high, low))
 
     return draw

@@ -171,7 +171,8 @@ def kernel_calibration_error(
     Notes
     -----
     The defaults are the advice: p = 2 with a correction. The raters of a sample need not be
-    independent of each other, since pairs of neighbours are pairs of samples.
+    independent of each other, since pairs of neighbours are pairs of samples. The interval of a
+    small second-order estimate is short: with few samples and a rare class it covers too rarely.
 
     Memory grows with n. Predictions in float64 and counts in int64 may be read-only files, mapped
     by `numpy.memmap`, of which "marginal" and "top_label" hold few columns at a time.

@@ -44,7 +44,7 @@ def _entropy_tags(*, absolute: bool, bias_correction: Harmonic) -> MeanOfTerms:
         # a signed error has no better end
         greater_is_better=False if absolute else None,
         least_raters=1 if bias_correction is None else 2,
-        biased=absolute or bias_correction is None,
+        biased=True,
         terms=mean(_entropy_rows(absolute, bias_correction)),
     )
 
@@ -141,8 +141,9 @@ def entropy_calibration_error(
     bias_correction : {None, "harmonic"}, default=None
         None: the entropy of μ̂. "harmonic": ``Σ_k μ̂_k (1/y_k + 1/(y_k+1) + … + 1/(n−1))``,
         unbiased for all but the tail ``Σ_k Σ_{v≥n} Q_k (1−Q_k)^v / v`` of the entropy's series, by
-        which it is too small (Zhang 2012). Absolute errors stay too large with few raters: the
-        noise of the entropy counts in them, and has no unbiased estimate.
+        which it is too small (Zhang 2012): an interval of the signed error lies too high with few
+        raters, and warns. Absolute errors stay too large with few raters: the noise of the entropy
+        counts in them, and has no unbiased estimate.
 
     Returns
     -------

@@ -66,7 +66,8 @@ def evaluate_epistemic(
     -------
     MethodTable
         Means over splits and their intervals (`metrics.interval_over_splits`, which allows for
-        splits that share samples); NaN for one split. The columns:
+        splits that share samples), whose ends are NaN for one split, or where splits are all
+        alike: where no prediction changes in any, each gain is 0. The columns:
 
         - ``mean_gain``: accuracy of f_aug minus that of f_tr at the test samples
         - ``epistemic_correlation``: of the estimate with the gain
@@ -159,8 +160,8 @@ def _evaluated(estimator, X, labels, split, n_bins, random_state) -> dict[str, f
 def _interval(
     values: Floats, test_fraction: float, confidence_level: float
 ) -> metrics.ConfidenceInterval:
-    """Of the mean over splits; NaN where it is unknown."""
-    if len(values) < 2 or not np.isfinite(values).all():
+    """Of the mean over splits; NaN where it is unknown, or splits that are alike say nothing."""
+    if len(values) < 2 or not np.isfinite(values).all() or np.ptp(values) < 1e-12:
         return metrics.ConfidenceInterval(float(values.mean()), np.nan, np.nan, np.nan)
     options = {"test_fraction": test_fraction, "confidence_level": confidence_level}
     return metrics.interval_over_splits(values, **options)

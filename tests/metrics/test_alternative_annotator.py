@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from scipy.stats import ttest_1samp
+from scipy.stats import binom, ttest_1samp
 from sklearn.exceptions import UndefinedMetricWarning
 from statsmodels.stats.multitest import multipletests
 
@@ -40,14 +40,15 @@ def as_published(said, model, epsilon, q, least):
 @pytest.mark.parametrize("skill", [0.3, 0.5, 0.7])
 def test_as_published(gaps, skill):
     rng = np.random.default_rng(0)
-    truth = rng.integers(3, size=(120, 1))
-    said = np.where(rng.random((120, 5)) < 0.6, truth, rng.integers(3, size=(120, 5)))
+    # enough for 20 samples of each reader that one wins alone
+    truth = rng.integers(3, size=(200, 1))
+    said = np.where(rng.random((200, 5)) < 0.6, truth, rng.integers(3, size=(200, 5)))
     said = np.array(list("abc"), dtype=object)[said]
     said[rng.random(said.shape) < gaps] = None
     # a reader with few rows, and a row without ratings
     said[20:, 4] = None
     said[7] = None
-    model = np.where(rng.random(120) < skill, truth[:, 0], rng.integers(3, size=120))
+    model = np.where(rng.random(200) < skill, truth[:, 0], rng.integers(3, size=200))
     model = np.array(list("abc"))[model]
     y = Annotations.from_matrix(said, raters=list("ABCDE"))
     found = alternative_annotator_test(y, model, epsilon=0.15)
@@ -81,10 +82,47 @@ def test_a_model_may_say_what_nobody_said():
 
 def test_constant_wins_decide_at_once():
     y = Annotations.from_matrix([["a", "a", "a"]] * 40, classes=["a", "b"])
-    assert alternative_annotator_test(y, ["a"] * 40).p_value.tolist() == [0.0] * 3
+    # of 40 samples none would be hers alone, though a fifth were
+    same = alternative_annotator_test(y, ["a"] * 40)
+    np.testing.assert_allclose(same.p_value, 0.8**40, rtol=1e-9)
     worse = alternative_annotator_test(y, ["b"] * 40)
     assert worse.p_value.tolist() == [1.0] * 3
     assert not worse.passed
+
+
+def won_alone(a: int, b: int, n: int):
+    """The first of three raters wins a of n samples alone, the model wins b."""
+    votes = np.zeros((n, 3), dtype=int)
+    model = np.zeros(n, dtype=int)
+    model[:a] = 1
+    votes[a : a + b, 0] = 1
+    return Annotations.from_matrix(votes, classes=[0, 1]), model
+
+
+@pytest.mark.parametrize(("a", "n", "epsilon"), [(0, 40, 0.05), (3, 60, 0.1), (11, 100, 0.2)])
+def test_few_samples_that_she_wins_alone_are_binomial(a, n, epsilon):
+    found = alternative_annotator_test(*won_alone(a, 0, n), epsilon=epsilon)
+    assert found.p_value[0] == pytest.approx(binom.cdf(a, n, epsilon), rel=1e-9)
+
+
+@pytest.mark.parametrize(("a", "b", "n", "epsilon"), [(3, 2, 40, 0.1), (1, 5, 50, 0.05)])
+def test_few_samples_that_either_wins_alone_by_draws(a, b, n, epsilon):
+    found = alternative_annotator_test(*won_alone(a, b, n), epsilon=epsilon)
+    shares = np.random.default_rng(0).dirichlet([a + 1, b, n - a - b], 200_000)
+    drawn = (shares[:, 0] - shares[:, 1] >= epsilon).mean()
+    assert abs(found.p_value[0] - drawn) < 4 * np.sqrt(drawn / 200_000)
+
+
+@pytest.mark.parametrize(("p_a", "p_b"), [(0.05, 0.0), (0.12, 0.02), (0.25, 0.05)])
+def test_size_where_few_samples_are_won_alone(p_a, p_b):
+    rng = np.random.default_rng(0)
+    rejected = []
+    for _ in range(400):
+        a, b, _ = rng.multinomial(40, [p_a, p_b, 1 - p_a - p_b])
+        found = alternative_annotator_test(*won_alone(a, b, 40), epsilon=p_a - p_b)
+        rejected.append(found.p_value[0] <= 0.05)
+    # Student's test in 4,000 draws: 0.135, 0.094 and 0.051
+    assert np.mean(rejected) < 0.05 + 2 * np.sqrt(0.05 * 0.95 / 400)
 
 
 @pytest.mark.parametrize(("name", "bad"), [("least_rows", 0), ("false_discovery_rate", 1.5)])

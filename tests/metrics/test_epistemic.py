@@ -270,3 +270,17 @@ def test_errors_of_the_null_level():
         null_epistemic_error([0, 1], [0.1, 1.2])
     with pytest.raises(ValueError, match="n_draws must be an int"):
         null_epistemic_error([0, 1], [0.1, 0.2], n_draws=0)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("loss", [0.0, 0.01, 0.03])
+def test_size_of_the_null_where_few_gains_differ_from_0(loss):
+    rejected = []
+    for seed in range(400):
+        rng = np.random.default_rng([seed, 3])
+        e = rng.uniform(0, 0.03, 120)
+        x = rng.random(120)
+        g = (x < e + loss).astype(float) - (x > 1 - loss)
+        p = null_epistemic_error(g, e, n_draws=300, random_state=seed).p_value
+        rejected.append(p <= 0.05)
+    assert np.mean(rejected) < 0.05 + 2.5 * np.sqrt(0.05 * 0.95 / 400)

@@ -146,3 +146,13 @@ def test_rows_with_one_label_have_no_corrected_entropy():
     assert both == pytest.approx(entropy([0.9, 0.1]))
     with pytest.raises(ValueError, match='bias_correction must be "harmonic" or None'):
         entropy_calibration_error(counts, z, bias_correction="residual")
+
+
+@pytest.mark.parametrize("absolute", [True, False])
+@pytest.mark.parametrize("bias_correction", [None, "harmonic"])
+def test_intervals_of_entropy_errors_say_that_they_lie_too_high(absolute, bias_correction):
+    how = {"absolute": absolute, "bias_correction": bias_correction}
+    counts = np.random.default_rng(0).multinomial(3, [0.5, 0.3, 0.2], 40)
+    z = np.full((40, 3), 1 / 3)
+    with pytest.warns(UserWarning, match="is biased upwards"):
+        confidence_interval(entropy_calibration_error, counts, z, random_state=0, **how)
