@@ -86,7 +86,8 @@ def sorted_names(names: ArrayLike, side: str = "classes") -> NDArray:
         return names[np.argsort(names if numbers is None else numbers, kind="stable")]
     except TypeError:
         raise ValueError(
-            f"{side}: {names.tolist()[:20]} cannot be sorted together; make them all strings."
+            f"{side}: the class names {names.tolist()[:20]} cannot be sorted together; make them "
+            "all strings."
         ) from None
 
 

@@ -138,8 +138,10 @@ def _copy(response: BinaryIO, file: BinaryIO, deadline: float, largest: int) -> 
     """Bytes copied; an OSError where they are too many, or take too long."""
     # read1 returns what is there; read would wait for all of a chunk
     read = getattr(response, "read1", response.read)
-    size = 0
-    while chunk := read(65_536):
+    size, chunk = 0, b"-"
+    # a connection that was ended for being late ends with an empty chunk
+    while chunk:
+        chunk = read(65_536)
         size += len(chunk)
         if size > largest:
             raise OSError(f"it has more than {largest} bytes")
