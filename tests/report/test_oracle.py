@@ -609,7 +609,7 @@ def check_tables(folder, data):
     assert written == data["files"]
     text = {"class_name": str, "part": str}
     places = [place for place in folder.glob("tables/*.csv") if place.stem != "disputed"]
-    tables = [pd.read_csv(place, dtype=text) for place in places]
+    tables = [pd.read_csv(place, dtype=text, float_precision="round_trip") for place in places]
     rows = pd.concat(tables).astype(object)
     found = rows.where(rows.notna(), None).to_dict("records")
     names = {
