@@ -50,15 +50,6 @@ def _finite(value):
     return value
 
 
-def as_csv(rows: Sequence[dict]) -> str:
-    """CSV text with a line of names; an empty cell stands for what is not defined."""
-    file = io.StringIO()
-    writer = csv.DictWriter(file, list(rows[0]), lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(_finite(list(rows)))
-    return file.getvalue()
-
-
 def render(
     data: dict,
     study: Study,
@@ -97,6 +88,19 @@ def by_name(numbers: list[Number]) -> dict[str, dict[str, Number]]:
     for number in numbers:
         table.setdefault(str(number.class_name), {})[number.quantity] = number
     return table
+
+
+def tables(of: Mapping[str, Sequence[dict]]) -> dict[str, bytes]:
+    """Tables as CSV by the names of their files; an empty cell stands for what is not defined."""
+    files = {}
+    for name, rows in of.items():
+        if rows:
+            text = io.StringIO()
+            writer = csv.DictWriter(text, list(rows[0]), lineterminator="\n")
+            writer.writeheader()
+            writer.writerows(_finite(list(rows)))
+            files[f"tables/{name}.csv"] = text.getvalue().encode("utf-8")
+    return files
 
 
 def images(drawn: dict[str, list[Picture]]) -> dict[str, bytes]:
@@ -140,7 +144,7 @@ def check_folder(folder: Path) -> None:
         raise type(error)(error.errno, error.strerror, there) from None
 
 
-def write_together(folder: Path, contents: Mapping[str, str | bytes]) -> None:
+def write_together(folder: Path, contents: Mapping[str, bytes]) -> None:
     """Write all files or none, in place of those of the report that stood there.
 
     Of two writers one waits for the other.
@@ -149,8 +153,7 @@ def write_together(folder: Path, contents: Mapping[str, str | bytes]) -> None:
     check_folder(folder)
     with _alone(folder) as parts:
         for name, content in contents.items():
-            data = content.encode("utf-8") if isinstance(content, str) else content
-            _within(parts / "new", name).write_bytes(data)
+            _within(parts / "new", name).write_bytes(content)
         gone = _written(folder) - set(contents)
         for name in (*contents, *gone):
             if (folder / name).exists():

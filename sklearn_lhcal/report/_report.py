@@ -5,7 +5,7 @@ import hashlib
 import html
 import os
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain
@@ -21,7 +21,7 @@ from .._utils.version import __version__
 from . import _cases, _page, _raters, _verdict
 from ._classes import captured, of_classes, referral, subgroups
 from ._figures import pictures
-from ._numbers import Intervals, numbers
+from ._numbers import Intervals, Number, numbers
 from ._raters import raters_of
 from ._study import Recalibrated, Study, read_study, recalibrate
 from ._words import said
@@ -40,7 +40,7 @@ class Report:
     html : str
         The page: self-contained, readable without scripts and without a network. A notebook shows
         it.
-    files : dict of str to str or bytes
+    files : dict of str to bytes
         Figures (SVG, and PNG of 300 dots an inch) and tables (CSV), by the names that `save` gives
         them: ``figures/…`` and ``tables/…``.
 
@@ -55,7 +55,7 @@ class Report:
 
     data: dict
     html: str
-    files: Mapping[str, str | bytes] = field(default_factory=dict, repr=False)
+    files: Mapping[str, bytes] = field(default_factory=dict, repr=False)
 
     @property
     def status(self) -> int:
@@ -90,10 +90,10 @@ class Report:
         OSError
             Where nothing can be written.
         """
-        folder = Path(directory)
-        contents = {"report.json": _page.as_json(self.data), "report.html": self.html}
-        _page.write_together(folder, {**contents, **self.files})
-        return folder / "report.html"
+        texts = {"report.json": _page.as_json(self.data), "report.html": self.html}
+        contents = {name: text.encode("utf-8") for name, text in texts.items()}
+        _page.write_together(Path(directory), {**contents, **self.files})
+        return Path(directory) / "report.html"
 
 
 @checked
@@ -240,18 +240,14 @@ def report_on(study: Study, *, settings: dict, inputs: dict | None, verbose: boo
     failures = [check.message for check in checks if check.severity == "failure"]
     verdict = _verdict.verdicts(result, study, failures, margin)
     settings = {**settings, "tolerance": _verdict.TOLERANCE}
-    tables = {
-        "cases": result.values(),
-        "classes": by_class,
-        "findings": chain(*every),
-        "referral": chain(*sent.captured.values()),
-        "subgroups": (n for n in of_subgroups if n.part is not None),
-        "raters": (n for n in raters if n.part is not None),
-    }
-    rows = {
-        name: [{"quantity": n.quantity, "unit": n.unit} | n._asdict() for n in numbers]
-        for name, numbers in tables.items()
-    }
+    rows = _rows(
+        cases=result.values(),
+        classes=by_class,
+        findings=chain(*every),
+        referral=chain(*sent.captured.values()),
+        subgroups=(n for n in of_subgroups if n.part is not None),
+        raters=(n for n in raters if n.part is not None),
+    )
     classes = _page.by_name(by_class)
     state_of = partial(_verdict.error_state, margin=margin)
     about = {"study": study, "settings": settings, "numbers": result}
@@ -277,11 +273,17 @@ def report_on(study: Study, *, settings: dict, inputs: dict | None, verbose: boo
             "methods": said("methods", version=__version__, **about),
         },
     }
-    rows["disputed"] = data["disputed"]
-    files: dict[str, str | bytes] = {**_page.images(drawn)}
-    files |= {f"tables/{name}.csv": _page.as_csv(table) for name, table in rows.items() if table}
+    files = _page.images(drawn) | _page.tables(rows | {"disputed": data["disputed"]})
     data["files"] = sorted(files)
     return Report(data, _page.render(data, study, result, classes, drawn), files)
+
+
+def _rows(**tables: Iterable[Number]) -> dict[str, list[dict]]:
+    """The lines of each table, an entry each."""
+    return {
+        name: [{"quantity": n.quantity, "unit": n.unit} | n._asdict() for n in entries]
+        for name, entries in tables.items()
+    }
 
 
 def _messages(recalibrated: Recalibrated, caught: list) -> list[str]:

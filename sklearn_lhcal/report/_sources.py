@@ -543,11 +543,6 @@ def _check_numbers(frame, what: str) -> None:
             f"--{what}: column {name!r} holds text, not numbers. If it names the cases, add "
             f"--id {name}; if it says what they are, --subgroups {name}; else drop it."
         )
-    _check_gaps(frame, what)
-
-
-def _check_gaps(frame, what: str) -> None:
-    """ValueError where a case has an empty cell."""
     gaps = frame.isna().any(axis=1)
     if gaps.any():
         raise ValueError(f"--{what}: case {gaps.idxmax()!r} has an empty cell; fill or drop it.")
