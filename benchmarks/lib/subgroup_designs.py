@@ -95,21 +95,28 @@ def patients(rng, n, *, images=4, shift=0.0, power=1.0, whole=0.0):
     return Draw(np.eye(3, dtype=int)[label], z, Q, subgroup, {"groups": patient})
 
 
-def shared(rng, n, *, R=5, s=0.5, shift=0.0, power=1.0):
-    """Each of R readers reads each sample; z is the mean over readers with tilts N(0, s²)."""
+def shared(rng, n, *, R=5, s=0.5, shift=0.0, power=1.0, images=1, of_patient=0.0):
+    """Each of R readers reads each sample; z is the mean over readers with tilts N(0, s²).
+
+    A patient of several images has a tilt of its own, N(0, of_patient²).
+    """
     u = COMMON + rng.normal(size=(n, K))
-    subgroup = _subgroups(n, rng)
-    others = s * np.random.default_rng(0).normal(size=(200, 1, K))
+    patient = np.arange(n) // images
+    subgroup = _subgroups(n // images, rng)[patient]
+    others = np.hypot(s, of_patient) * np.random.default_rng(0).normal(size=(200, 1, K))
     z = np.mean([softmax(u + tilt) for tilt in others], axis=0)
     u = u + shift * (subgroup == WRONG)[:, None] * np.eye(K)[0]
     Q = np.mean([softmax(u + tilt) for tilt in others], axis=0)
     row, rater = np.nonzero(crossed(n, R, rng))
-    p = softmax(u[row] + s * rng.normal(size=(R, K))[rater])
+    of_readers = s * rng.normal(size=(R, K))
+    if of_patient:
+        u = u + of_patient * rng.normal(size=(n // images, K))[patient]
+    p = softmax(u[row] + of_readers[rater])
     label = (p.cumsum(axis=1) < rng.random((len(row), 1))).sum(axis=1).clip(max=K - 1)
     how = {"raters": np.arange(R), "classes": np.arange(K)}
     y = Annotations(np.arange(0, len(row) + 1, R), rater, label, **how)
     z = _powered(z, power, subgroup == WRONG)
-    return Draw(y, z, Q, subgroup, {})
+    return Draw(y, z, Q, subgroup, {} if images == 1 else {"groups": patient})
 
 
 # name: design, n, options
@@ -132,6 +139,12 @@ DESIGNS = {
     "one overconfident, patients": (patients, 400, {"power": 2.0}),
     "one overconfident, same labels": (patients, 800, {"whole": 0.6, "power": 2.0}),
     "one overconfident, shared readers": (shared, 400, {"power": 2.0}),
+    "patients, shared readers": (shared, 400, {"images": 4, "of_patient": 0.7}),
+    "one wrong, patients, shared readers": (
+        shared,
+        400,
+        {"images": 4, "of_patient": 0.7, "shift": 1.0},
+    ),
 }
 
 KEPT = Path(__file__).parents[1] / "results/coverage/subgroups.json"

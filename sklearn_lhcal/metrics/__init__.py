@@ -71,6 +71,7 @@ from ._label_histogram import (
     irreducible_loss,
     ranked_probability_score,
 )
+from ._mean_score import mean_score, score_bias
 from ._predicted_labels import expected_accuracy, histogram_log_loss, label_log_loss, vote_accuracy
 from ._scorers import (
     EpistemicScorer,
@@ -170,6 +171,7 @@ __all__ = [
     "loss_decomposition",
     "make_decision_scorer",
     "maximum_calibration_error",
+    "mean_score",
     "model_risk",
     "net_benefit",
     "null_calibration_error",
@@ -190,6 +192,7 @@ __all__ = [
     "risk_bound",
     "risk_decomposition",
     "risk_gap",
+    "score_bias",
     "statistic_calibration_loss",
     "statistic_squared_loss",
     "study_size",

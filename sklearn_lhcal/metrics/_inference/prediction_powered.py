@@ -61,9 +61,7 @@ def prediction_powered(
         A metric of this package that is a mean over samples, and not biased: `expected_accuracy`,
         `expected_squared_loss`, `epistemic_loss`, `irreducible_loss`, `label_log_loss`,
         `decision_risk` and others. The rate of a class is the `expected_accuracy` of a prediction
-        that always names it; the mean score of grades is the `decision_risk` of one decision that
-        costs the score, ``cost_matrix=scores[:, None]``, and the signed bias of a model's grades
-        that of these as decisions, ``cost_matrix=scores - scores[:, None]``.
+        that always names it. `mean_score` and `score_bias` are those of graded labels.
     y : label histogram of shape (n_samples, n_classes)
         Labels of people, anything that the metric takes. Samples with too few of them are left out.
     prediction : array-like of shape (n_samples, ...), Distribution or None

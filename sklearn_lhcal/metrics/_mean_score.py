@@ -1,0 +1,141 @@
+"""Grades as scores: their mean over samples, and how far a prediction's lies from it.
+
+Letters as in `_label_histogram`; s the score of each class."""
+
+from collections.abc import Callable, Mapping
+
+import numpy as np
+
+from .._rows import PredictionLike, Rows
+from .._utils.arrays import Floats
+from .._utils.checks import as_floats, check_finite
+from .._utils.names import numbers_of
+from .._utils.tags import MeanOfTerms, metric
+from .._utils.types import ArrayLike, LabelsLike, Weights
+from ._evaluate import score, weighted
+
+Scores = ArrayLike | Mapping | None
+
+
+def _scores_of(rows: Rows, scores: Scores) -> Floats:
+    """s, (K,), in the order of the classes of the samples."""
+    names = np.arange(rows.labels.shape[1]) if rows.classes is None else rows.classes
+    if scores is None:
+        scores = numbers_of(names)
+    elif isinstance(scores, Mapping):
+        scores = [scores.get(name, np.nan) for name in names.tolist()]
+    if scores is None or np.shape(scores) != names.shape:
+        raise ValueError(f"scores must be one number for each class of {names.tolist()[:20]}.")
+    s = as_floats(scores, "scores")
+    check_finite(s, "scores")
+    return s
+
+
+def _mean_of_scores(shares: Callable, reach: Callable, **facts) -> Callable[..., MeanOfTerms]:
+    """Tags of ``mean Σ_k shares_k s_k``, between the ends ``reach(s)``."""
+
+    def tags(*, scores: Scores) -> MeanOfTerms:
+        return MeanOfTerms(
+            ordered=True,
+            terms=lambda rows, **_: weighted(rows, shares(rows) @ _scores_of(rows, scores)),
+            limits=lambda rows: reach(_scores_of(rows, scores)),
+            **facts,
+        )
+
+    return tags
+
+
+_of_labels = _mean_of_scores(lambda rows: rows.mu, lambda s: (s.min(), s.max()), of_labels=True)
+_of_both = _mean_of_scores(lambda rows: rows.z - rows.mu, lambda s: (-np.ptp(s), np.ptp(s)))
+
+
+@metric(_of_labels)
+def mean_score(
+    y: LabelsLike,
+    prediction: PredictionLike | None = None,
+    *,
+    sample_weight: Weights = None,
+    scores: Scores = None,
+) -> float:
+    """Mean score of graded labels: between the least and the largest score.
+
+    ``mean Σ_k μ̂_k s_k``: the mean grade of each sample, averaged over samples, so that a sample
+    counts once however many raters it has. It is unbiased with any number of raters, where these do
+    not depend on the grade.
+
+    Parameters
+    ----------
+    y : label histogram of shape (n_samples, n_classes)
+        Anything `check_counts` takes.
+    prediction : ignored
+        Accepted so that all metrics are called alike. Only its number of classes is used.
+    sample_weight : array-like of shape (n_samples,), optional
+        Weights of the samples; only their ratios matter.
+    scores : array-like of shape (n_classes,), dict or None, optional
+        The score of each class, in the order of the classes, or by class. None: classes are
+        numbers, and their own scores.
+
+    Returns
+    -------
+    score : float
+        In the unit of the scores.
+
+    Raises
+    ------
+    ValueError
+        Classes that are no numbers, without scores; a class without a score; scores that are not
+        finite.
+
+    See Also
+    --------
+    score_bias : How far a model's or a judge's scores are from those of people.
+    prediction_powered : The mean from people's labels of few samples and a judge's of many.
+
+    Examples
+    --------
+    >>> mean_score([[1, 1, 0], [0, 0, 2]])  # grades 0, 1 and 2
+    1.25
+    >>> mean_score(["good", "bad", "good"], scores={"bad": 0, "good": 10})
+    6.666666666666667
+    """
+    return score(mean_score, **locals())
+
+
+@metric(_of_both)
+def score_bias(
+    y: LabelsLike,
+    prediction: PredictionLike,
+    *,
+    sample_weight: Weights = None,
+    scores: Scores = None,
+) -> float:
+    """Mean score of a prediction less that of the labels: 0 is best, above 0 it grades too high.
+
+    ``mean Σ_k (z_k − μ̂_k) s_k``. Too high on some samples and too low on others may cancel;
+    `expected_squared_loss` with ``distance="quadratic"`` counts both.
+
+    Parameters
+    ----------
+    y, sample_weight, scores
+        As in `mean_score`.
+    prediction : array-like of shape (n_samples, n_classes) or (n_samples,), or Distribution
+        Class probabilities, or those of the second of two classes, or a distribution, whose mean
+        counts. Grades of a judge: ``pd.get_dummies(pd.Categorical(grades, classes))``.
+
+    Returns
+    -------
+    bias : float
+        In the unit of the scores.
+
+    Raises
+    ------
+    ValueError
+        As `mean_score`.
+
+    Examples
+    --------
+    >>> judge = [[0, 1, 0], [0, 0, 1]]
+    >>> score_bias([[1, 1, 0], [0, 0, 2]], judge)
+    0.25
+    """
+    return score(score_bias, **locals())
