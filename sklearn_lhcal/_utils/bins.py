@@ -38,6 +38,8 @@ class Bins:
         K = z.shape[1]
         if is_count(n_bins) and n_bins * K > _MOST:
             raise ValueError(f"n_bins={n_bins} bins of {K} columns are more than {_MOST} bins.")
+        # whether other values have the same bins
+        self.fixed = True
         self._uniform = False
         self._limits = limits
         margin = None
@@ -59,6 +61,7 @@ class Bins:
                 low, high = limits
                 self.edges = low[:, None] + (high - low)[:, None] * self.edges
         else:
+            self.fixed = False
             self.edges = _merged(np.quantile(z, np.linspace(0, 1, int(n_bins) + 1), axis=0).T)
         self.n_bins = self.edges.shape[1] - 1
         upper = self.edges[:, 1:]

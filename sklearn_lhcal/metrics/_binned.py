@@ -6,7 +6,7 @@ and C_ir = w_i/n_i, ``CL_b = W_b/W · p(U)/p(C)``, p(V) the sum of V·V' over su
 """
 
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, Literal, NamedTuple, cast
 
 import numpy as np
@@ -104,21 +104,40 @@ class BinSums:
             sums += np.bincount(index, each, K * B).reshape(K, B)
         self.n_rows += len(z)
 
-    def by_group(self, mu: NDArray, z: NDArray, groups: NDArray, w: NDArray | None = None) -> None:
+    def by_group(
+        self,
+        mu: NDArray,
+        z: NDArray,
+        groups: NDArray,
+        w: NDArray | None = None,
+        part: NDArray | None = None,
+    ) -> None:
         """Of all rows added: make groups the units of which pairs are corrected, instead of rows.
 
         `ww` and `wwee` become ``Σ_g W_gb²`` and ``Σ_g (Σ_{i∈g} w e)²``; `groups` are codes (n,).
         """
         weight = np.ones(len(z)) if w is None else w
         we = weight[:, None] * (mu - z)
+        first = 0 if part is None else part * self.bins.n_bins
         for k, b in enumerate(self.bins.index(z).T):
-            self.ww[k] = squares(weight, groups, b, self.bins.n_bins)
-            self.wwee[k] = squares(we[:, k], groups, b, self.bins.n_bins)
+            self.ww[k] = squares(weight, groups, first + b, self.table.shape[2])
+            self.wwee[k] = squares(we[:, k], groups, first + b, self.table.shape[2])
 
     def merge(self, other: "BinSums") -> None:
         """Add the sums of other samples, binned alike."""
         self.table += other.table
         self.n_rows += other.n_rows
+
+    def without_parts(self, n_parts: int) -> Iterator["BinSums"]:
+        """Of so many parts of the data: the sums of all, and then those without each part."""
+        parts = self.table.reshape(*self.table.shape[:2], n_parts, -1)
+        whole = parts.sum(axis=2)
+        yield self.of_table(whole)
+        for part in range(n_parts):
+            left = whole - parts[:, :, part]
+            # what rounding leaves of a bin
+            left[:, left[0] <= 1e-12 * whole[0]] = 0.0
+            yield self.of_table(left)
 
     def of_table(self, table: Floats) -> "BinSums":
         """The same of other sums."""
@@ -228,17 +247,21 @@ class Binned(NamedTuple):
     of_ratings: Callable
     pairs: bool = False
 
-    def sums(self, rows: Rows) -> BinSums:
-        """The sums of these samples, with their groups and raters."""
-        sums = BinSums(self.bins, self.z.shape[1], correction=self.correction)
-        self.add_to(sums, rows)
+    def repeated(self, rows: Rows) -> bool:
+        """Whether a rater has pairs of labels that are left out."""
         # one rater alone has no pairs with others: the labels are then his
-        repeated = raters_repeat(rows, _FOUR if self.pairs else 2)
+        return raters_repeat(rows, _FOUR if self.pairs else 2)
+
+    def sums(self, rows: Rows, part: NDArray | None = None, n_parts: int = 1) -> BinSums:
+        """The sums of these samples, with their groups and raters, or of parts without raters."""
+        sums = BinSums(self.bins, self.z.shape[1], n_parts, self.correction)
+        self.add_to(sums, rows, part)
+        repeated = self.repeated(rows)
         sums.dependent = rows.groups is not None or repeated
         if self.correction is None:
             return sums
         if rows.groups is not None:
-            sums.by_group(self.observed(rows)[0], self.z, rows.groups, rows.w)
+            sums.by_group(self.observed(rows)[0], self.z, rows.groups, rows.w, part)
         if self.correction == "residual" and repeated:
             leave_out = _leave_out_pairs if self.pairs else _leave_out_ratings
             leave_out(self, sums, rows)

@@ -1,6 +1,7 @@
 """Metrics from batches of samples, in fixed memory."""
 
 import warnings
+from itertools import islice
 from typing import Any, Self
 
 import numpy as np
@@ -236,24 +237,15 @@ class MetricAccumulator:
         """The value of the sums over bins, and its variance where there are several blocks."""
         bins = self._bins
         assert bins is not None  # noqa: S101
-        # (9, K, n_blocks, B)
-        parts = bins.table.reshape(*bins.table.shape[:2], self.n_blocks, -1)
-        whole = parts.sum(axis=2)
-
-        def value(table: Floats) -> Any:
-            return metric.tags.of_sums(bins.of_table(table), **metric.options)
-
-        estimate = value(whole)
-        filled = np.flatnonzero(self._sizes)
+        # the blocks are filled in turn
+        filled = self._sizes[self._sizes > 0]
+        sums = bins.without_parts(self.n_blocks)
+        estimate = metric.tags.of_sums(next(sums), **metric.options)
         if len(filled) < 2 or isinstance(estimate, LossDecomposition):
             return estimate, None
-        without = []
-        for b in filled:
-            left = whole - parts[:, :, b]
-            # what rounding leaves of a bin
-            left[:, left[0] <= 1e-12 * whole[0]] = 0.0
-            without.append(value(left))
-        V = row_variance(Replicates(estimate, np.array(without)), self._sizes[filled])
+        some = islice(sums, len(filled))
+        without = np.array([metric.tags.of_sums(left, **metric.options) for left in some])
+        V = row_variance(Replicates(estimate, without), filled)
         return estimate, Spread(V, len(filled) - 1.0, VarianceComponents(V))
 
 

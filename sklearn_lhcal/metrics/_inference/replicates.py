@@ -130,6 +130,13 @@ class Statistic:
 
     def without_rows(self, block: Blocks) -> Floats:
         """The value without each block of samples, blocks first."""
+        metric, data = self.metric, self.data
+        if metric is not None and isinstance(metric.tags, LossOverBins):
+            binned = metric.tags.binned(data, **metric.options)
+            # sums over bins that are the same without some samples add up
+            if binned.bins.fixed and not (binned.correction and binned.repeated(data)):
+                _, *left = binned.sums(data, block.code, block.n).without_parts(block.n)
+                return np.array([metric.tags.of_sums(one, **metric.options) for one in left])
         kept = (np.flatnonzero(block.code != b) for b in range(block.n))
         return np.array([self.value(self.data.take(rows)) for rows in kept])
 
