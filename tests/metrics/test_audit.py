@@ -420,3 +420,32 @@ def test_the_frame_and_the_text():
 def test_min_rows_is_two_or_more(min_rows):
     with pytest.raises(ValueError, match="min_rows must be an int"):
         audit(ONE, DATA.proba, SITE, min_rows=min_rows)
+
+
+def test_sums_of_many_labels_are_normal():
+    """The quantile c of the largest statistic, here of labels, in the audit of their normals."""
+    rng = np.random.default_rng(0)
+    n, K, n_draws = 6000, 3, 2000
+    z = rng.dirichlet(np.ones(K), n)
+    w = rng.uniform(0.5, 1.5, n)
+    columns = {"a": rng.integers(0, 2, n), "b": rng.integers(0, 2, n)}
+    y = rng.multinomial(1, z)
+    audit = subgroup_audit(y, z, columns, sample_weight=w, n_draws=4 * n_draws)
+    members = np.array([columns[name] == j for name in "ab" for j in (0, 1)]) * w
+    error = np.sqrt(members**2 @ (z * (1 - z))) / members.sum(axis=1, keepdims=True)
+    c = np.unique((audit.columns["detectable"] / error).round(6)) - norm.ppf(0.8)
+    assert len(c) == 1
+    u = np.log(np.maximum(z, 1e-6))
+    u -= (z * u).sum(axis=1, keepdims=True)
+    V = members**2 @ (z * u**2).sum(axis=1)
+    largest = []
+    for _ in range(n_draws):
+        e = rng.multinomial(1, z) - z
+        of_class = members @ e / members.sum(axis=1, keepdims=True) / error
+        of_slope = members @ (u * e).sum(axis=1) / np.sqrt(V)
+        largest.append(max(np.abs(of_class).max(), np.abs(of_slope).max()))
+    # the standard error of a 95 % quantile, its density by the neighbours
+    low, found, high = np.quantile(largest, [0.94, 0.95, 0.96])
+    error_of_c = np.sqrt(0.95 * 0.05 / n_draws) * (high - low) / 0.02
+    assert c[0] == pytest.approx(found, abs=4 * error_of_c)
+    assert error_of_c < 0.1

@@ -46,6 +46,8 @@ _OWN = 50
 # units with a label of the class, or without one, below which limits come from the endpoints
 _FEW = 10
 _ENDS_DRAWN = 10_000
+# excess kurtosis of a sum of drawn labels, Σ E r⁴/V², up to which it is drawn as a normal
+_NEARLY_NORMAL = 0.01
 _ROUNDING = 1e-9
 # probabilities whose logarithms are smaller do not count for more
 _LEAST_Z = 1e-6
@@ -230,7 +232,8 @@ def subgroup_audit(
     Notes
     -----
     **Draws.** Labels come from z where a sample has one rater, else from a Dirichlet-multinomial
-    around z. ρ_g is the moment estimate ``Σ w EL_i / Σ w (1 − Σ_k z_ik²)``. A subgroup with
+    around z; where all sums are of very many labels, sums are drawn as normals with the same
+    covariance. ρ_g is the moment estimate ``Σ w EL_i / Σ w (1 − Σ_k z_ik²)``. A subgroup with
     m < 50 samples of two labels has ``ρ + (m/50)(ρ_g − ρ)`` instead, ρ that of all samples. With
     `groups` the same labels are drawn, and each V is multiplied by a design effect ``max(1, Σ_g
     Σ_groups (Σ_{i in group} w_i r_i)² / Σ_g V_g)`` with r_i the term of a sample: one number for
@@ -282,7 +285,7 @@ def subgroup_audit(
     u = _logits(rows.z)
     seed = check_random_state(random_state).randint(2**31, size=4)
     generator = np.random.default_rng(seed)
-    sums_of = partial(_sums, M, u, rows, n_draws, generator)
+    sums_of = partial(_sums, n_draws=n_draws, generator=generator)
     V, V_drawn, drawn = _null(rows, M, u, sums_of)
     T = _in_errors(M @ _residuals(u, rows.mu, rows.z), V)
     # (n_draws, 1 + K): the largest of all subgroups
@@ -346,7 +349,7 @@ def _null(rows: Rows, M: Floats, u: Floats, sums_of: Callable) -> tuple[Floats, 
             "KnownProbabilities have no labels to draw; give label histograms, or groups."
         )
     if known or raters_repeat(rows):
-        drawn = sums_of(signs(rows))
+        drawn = sums_of(M, signs(rows), u, rows.z)
         V = (drawn**2).mean(axis=0)
         return V, V, drawn
     rho, of_row = _correlations(rows, M > 0)
@@ -359,7 +362,38 @@ def _null(rows: Rows, M: Floats, u: Floats, sums_of: Callable) -> tuple[Floats, 
     V_drawn = one + M**2 @ (of_row[:, None] * pair)
     if rows.groups is not None:
         V *= _design_effect(_residuals(u, rows.mu, z), M, V, rows)
-    return V, V_drawn, sums_of(label_draws(rows, of_row))
+    # E r⁴ of one label
+    fourth = np.column_stack([row_sum(z * u**4), z * (1 - z) * (1 - 3 * z * (1 - z))])
+    if (M**4 @ fourth <= _NEARLY_NORMAL * V_drawn**2).all():
+        return V, V_drawn, sums_of(*_normals(rows, M, u, of_row))
+    return V, V_drawn, sums_of(M, label_draws(rows, of_row), u, z)
+
+
+def _normals(rows: Rows, M: Floats, u: Floats, of_row: Floats) -> tuple[Floats, Draw]:
+    """Subgroups of cells, (G, C), and draws of the sums of r in cells with the labels' covariance.
+
+    Samples of the same subgroups are a cell, with ``Σ w² (1/n + (1 − 1/n) ρ) (X' diag z X − x'x)``,
+    where the columns of X are u and the classes, and x = (0, z) is the mean.
+    """
+    sets, cell = np.unique(M > 0, axis=1, return_inverse=True)
+    order = np.argsort(cell.ravel(), kind="stable")
+    first = np.searchsorted(cell.ravel()[order], np.arange(sets.shape[1]))
+    t = (rows.weight**2 * (1 / rows.n + (1 - 1 / rows.n) * of_row))[order, None]
+    z, u = rows.z[order], u[order]
+    K = z.shape[1]
+    cov = np.zeros((len(first), 1 + K, 1 + K))
+    cov[:, 0, 0] = np.add.reduceat(t[:, 0] * row_sum(z * u**2), first)
+    cov[:, 0, 1:] = cov[:, 1:, 0] = np.add.reduceat(t * z * u, first)
+    for k in range(K):
+        cov[:, 1 + k, 1:] = -np.add.reduceat(t * z[:, [k]] * z, first)
+        cov[:, 1 + k, 1 + k] += np.add.reduceat(t[:, 0] * z[:, k], first)
+    values, vectors = np.linalg.eigh(cov)
+    root = vectors * np.sqrt(np.maximum(values, 0.0))[:, None]
+
+    def draw(generator, S: int):
+        return generator.standard_normal((len(first), S, 1 + K)) @ root.swapaxes(1, 2)
+
+    return sets.astype(np.float64), draw
 
 
 def _design_effect(r: Floats, M: Floats, V: Floats, rows: Rows) -> Floats:
@@ -373,13 +407,13 @@ def _design_effect(r: Floats, M: Floats, V: Floats, rows: Rows) -> Floats:
     return np.maximum(squares / np.where(total > 0, total, np.inf), 1.0)
 
 
-def _sums(M: Floats, u: Floats, rows: Rows, n_draws: int, generator, draw: Draw) -> Floats:
-    """Sums of the residuals of draws μ̂* in each subgroup, shape (n_draws, G, 1 + K)."""
-    z = rows.z[:, None, :]
-    parts = [
-        np.tensordot(M, _residuals(u, drawn, z), 1)
-        for drawn in in_batches(draw, z.size, n_draws, generator)
-    ]
+def _sums(M: Floats, draw: Draw, u=None, z=None, *, n_draws: int, generator) -> Floats:
+    """Sums over subgroups of residuals, or of those of labels, drawn: (n_draws, G, 1 + K)."""
+    size = M.shape[1] * 10 if z is None else z.size
+    parts = []
+    for drawn in in_batches(draw, size, n_draws, generator):
+        r = drawn if z is None else _residuals(u, drawn, z[:, None, :])
+        parts.append(np.tensordot(M, r, 1))
     return np.concatenate(parts, axis=1).swapaxes(0, 1)
 
 
