@@ -10,10 +10,11 @@ FILE.jsonl keeps a line of each cell; what it holds is not computed again unless
 ``--again``. FOLDER keeps the probabilities, one file a cell. FILE.csv gets mean losses over splits.
 Printed are
 
-- mean difference stack − other, with standard errors over cells (a cell is a classifier of a set)
+- mean difference stack − other, with standard errors over cells (a cell is a classifier of a set);
+  also without naive Bayes, whose loss is large enough to hide the others
 - wins and losses: cells in which one is better by more than 0.003 and by two standard errors over
   splits. By chance alone some are expected of that many pairs: compare both numbers
-- the losses one by one: of each cell with any, the best of the others
+- the losses one by one: of each cell with any, the best of the others, and the form of that one
 - CPU seconds of fit and prediction, medians over cells
 """
 
@@ -22,6 +23,7 @@ import json
 import time
 import warnings
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -42,9 +44,11 @@ OURS = {
     "vector": VectorScaling("proba"),
     "stack": StackedCalibration("proba"),
 }
-MATRICES = ("svs-mix", "sms-mix", "temp-scaling-mix", "quadratic-scaling-mix")
-PEERS = (MATRICES if HAS_PROBMETRICS else ()) + (*VENN_ABERS, *SKLEARN, *BETA)
-NAMES = ("uncalibrated", *OURS, *PEERS)
+PROBMETRICS = ("svs-mix", "sms-mix", "temp-scaling-mix", "quadratic-scaling-mix")
+NAMES = ("uncalibrated", *OURS, *PROBMETRICS, "VA", *SKLEARN, "beta")
+# Peers that are not installed: shown where the file holds them, never computed.
+ABSENT = {"VA", "beta", *PROBMETRICS} - {*VENN_ABERS, *BETA}
+ABSENT -= {*PROBMETRICS} if HAS_PROBMETRICS else set()
 OTHERS = tuple(name for name in NAMES if name != "stack")
 TWO_CLASSES = ("quadratic-scaling-mix",)
 CLIP = 1e-7
@@ -52,6 +56,11 @@ CLIP = 1e-7
 LEAST = 0.003
 ERRORS = 2
 METRICS = ("log loss", "Brier score")
+FORMS = {
+    "fewer parameters": ("uncalibrated", "T", "temp-scaling-mix", "sk T"),
+    "affine in log-odds": ("BC", "vector", "svs-mix", "sms-mix", "sigmoid"),
+    "curved": ("quadratic-scaling-mix", "beta", "isotonic", "VA"),
+}
 
 
 def scores(proba, y) -> list[float]:
@@ -83,9 +92,10 @@ def computed(name: str, data: dict) -> tuple[list[float] | None, float]:
 
 
 def names_for(cell: Cell) -> tuple[str, ...]:
-    """Methods that suit the number of classes."""
+    """Methods that suit the number of classes and are installed."""
     binary = cell.dataset in {*BINARY, *ASIDE_BINARY}
-    return NAMES if binary else tuple(name for name in NAMES if name not in TWO_CLASSES)
+    without = ABSENT if binary else ABSENT | {*TWO_CLASSES}
+    return tuple(name for name in NAMES if name not in without)
 
 
 def measured(cell: Cell, kept: dict, again: list[str], folder: Path | None) -> dict:
@@ -125,29 +135,41 @@ def records(splits: int, options) -> list[dict]:
     return found
 
 
-def by_cell(found: list[dict]) -> dict:
-    """Losses by set, classifier and number of samples: (splits, methods, metrics)."""
+class Measured(NamedTuple):
+    """What was found of a classifier of a set and a number of samples."""
+
+    classes: int
+    # (splits, methods, metrics); NaN where a peer refused
+    losses: np.ndarray
+    # Samples of the rarest class that calibrate, and share of the probabilities below the clip.
+    rarest: float
+    zeros: float
+
+    def minus(self, other: str) -> np.ndarray:
+        """Losses of the stack less those of the other, (splits, metrics)."""
+        return self.losses[:, NAMES.index("stack")] - self.losses[:, NAMES.index(other)]
+
+    def paired(self, other: str) -> tuple[float, float]:
+        """Mean over splits of the difference in log loss, and its standard error."""
+        d = self.minus(other)[:, 0]
+        return d.mean(), d.std(ddof=1) / np.sqrt(len(d)) if len(d) > 1 else np.inf
+
+
+def by_cell(found: list[dict]) -> dict[tuple, Measured]:
+    """All splits of a set, classifier and number of samples together."""
     groups = {}
     for one in found:
         groups.setdefault((one["dataset"], one["classifier"], one["n"]), []).append(one)
     missing = [np.nan, np.nan]
     return {
-        key: (
+        key: Measured(
             runs[0]["classes"],
             np.array([[one["losses"].get(name) or missing for name in NAMES] for one in runs]),
-            {
-                "rarest": np.mean([one["rarest"] for one in runs]),
-                "zeros": np.mean([one["zeros"] for one in runs]),
-            },
+            np.mean([one["rarest"] for one in runs]),
+            np.mean([one["zeros"] for one in runs]),
         )
         for key, runs in groups.items()
     }
-
-
-def paired(losses, other: str):
-    """Mean over splits of stack − other in log loss, and its standard error."""
-    d = losses[:, NAMES.index("stack"), 0] - losses[:, NAMES.index(other), 0]
-    return d.mean(), d.std(ddof=1) / np.sqrt(len(d)) if len(d) > 1 else np.inf
 
 
 def clear(difference: float, error: float) -> bool:
@@ -158,50 +180,49 @@ def in_groups(table: dict):
     """Title and cells of two classes and of more, by number of calibration samples."""
     for several, kind in ((False, "binary"), (True, "several")):
         for n in dict.fromkeys(key[2] for key in table):
-            chosen = {k: v for k, v in table.items() if (v[0] > 2) == several and k[2] == n}
+            chosen = {k: v for k, v in table.items() if (v.classes > 2) == several and k[2] == n}
             if chosen:
                 yield f"{kind} {n}", chosen
 
 
+def mean_and_error(x: np.ndarray) -> str:
+    """Mean over cells ± its standard error."""
+    return f"{x.mean():+.4f} ± {x.std(ddof=min(1, len(x) - 1)) / np.sqrt(len(x)):.4f}"
+
+
 def print_means(table: dict) -> None:
     """Differences of both losses, and cells in which either is clearly better."""
-    print("stack - other, mean over cells ± standard error; cells; clear wins - clear losses")
+    print("stack - other, mean over cells ± standard error: log loss, Brier score, and log loss")
+    print("without naive Bayes; cells; clear wins - clear losses; worst set, mean of its cells")
     for title, chosen in in_groups(table):
         print(title)
         for other in OTHERS:
-            d = np.array(
-                [
-                    (v[1][:, NAMES.index("stack")] - v[1][:, NAMES.index(other)]).mean(axis=0)
-                    for v in chosen.values()
-                ]
-            )
-            d = d[np.isfinite(d[:, 0])]
-            if not len(d):
+            kept = {k: v for k, v in chosen.items() if np.isfinite(v.minus(other)).all()}
+            if not kept:
                 continue
-            error = d.std(axis=0, ddof=1) / np.sqrt(len(d)) if len(d) > 1 else (np.nan, np.nan)
-            pairs = [paired(v[1], other) for v in chosen.values()]
+            d = np.array([one.minus(other).mean(axis=0) for one in kept.values()])
+            without = np.array([key[1] != "NB" for key in kept])
+            columns = zip((*METRICS, "no NB"), (*d.T, d[without, 0]), strict=True)
+            shown = "  ".join(f"{metric} {mean_and_error(x)}" for metric, x in columns)
+            pairs = [one.paired(other) for one in kept.values()]
             won = sum(clear(-mean, se) for mean, se in pairs)
             lost = sum(clear(mean, se) for mean, se in pairs)
-            shown = "  ".join(
-                f"{metric} {mean:+.4f} ± {se:.4f}"
-                for metric, mean, se in zip(METRICS, d.mean(axis=0), error, strict=True)
+            names = np.array([key[0] for key in kept])
+            means = {name: d[names == name, 0].mean() for name in dict.fromkeys(names)}
+            worst = max(means, key=means.get)
+            print(
+                f"  {other:22} {shown}  {len(d):3} cells  {won:2} - {lost}"
+                f"  {worst} {means[worst]:+.4f}"
             )
-            print(f"  {other:22} {shown}  {len(d):3} cells  {won:2} - {lost}")
 
 
-def reason(other: str, losses, facts: dict) -> str:
-    """What is obvious: the form of the better one, and rare classes or printed zeros."""
-    kinds = {
-        "a simpler one of ours": ("uncalibrated", *OURS),
-        "matrix or vector": MATRICES,
-        "free form": ("isotonic", "VA"),
-        "beta": BETA,
-    }
-    words = [next((kind for kind, names in kinds.items() if other in names), "scikit-learn's")]
-    if facts["rarest"] < 5:
-        words.append(f"rarest class {facts['rarest']:.1f} samples")
-    if facts["zeros"] > 0.01:
-        words.append(f"zeros {facts['zeros']:.0%}")
+def reason(other: str, one: Measured) -> str:
+    """What is obvious: the form of the better method, a rare class, printed zeros."""
+    words = [next(form for form, names in FORMS.items() if other in names)]
+    if one.rarest < 5:
+        words.append(f"rarest class {one.rarest:.1f} samples")
+    if one.zeros > 0.01:
+        words.append(f"zeros {one.zeros:.0%}")
     return ", ".join(words)
 
 
@@ -209,18 +230,20 @@ def print_lost(table: dict) -> None:
     """Cells in which any other is clearly better, by data set."""
     print("cells that the stack loses: stack, best other, difference ± standard error, reason")
     number = 0
-    for (dataset, classifier, n), (_, losses, facts) in sorted(table.items()):
-        pairs = {other: paired(losses, other) for other in OTHERS}
+    rows = sorted(table.items(), key=lambda row: (row[0][0].lower(), *row[0]))
+    for (dataset, classifier, n), one in rows:
+        pairs = {other: one.paired(other) for other in OTHERS}
         better = {other: pair for other, pair in pairs.items() if clear(*pair)}
         if not better:
             continue
         number += 1
-        best = max(better, key=lambda other: better[other][0])
+        best, *also = sorted(better, key=lambda other: -better[other][0])
         mean, error = better[best]
+        stack = one.losses[:, NAMES.index("stack"), 0].mean()
         print(
-            f"  {dataset:10} {classifier:8} {n:5}  {losses[:, NAMES.index('stack'), 0].mean():.4f}"
-            f"  {best:22} {mean:+.4f} ± {error:.4f}  {len(better):2} better;"
-            f" {reason(best, losses, facts)}"
+            f"  {dataset:10} {classifier:8} {n:5}  {stack:.4f}"
+            f"  {best:22} {mean:+.4f} ± {error:.4f}  {reason(best, one)}"
+            + (f"; also {', '.join(also)}" if also else "")
         )
     print(f"{number} of {len(table)} cells")
 
@@ -230,14 +253,12 @@ def print_seconds(found: list[dict]) -> None:
     print("CPU seconds of fit and prediction of one cell, median")
     for title, several in (("binary", False), ("several", True)):
         for n in dict.fromkeys(one["n"] for one in found):
-            runs = [r for r in found if (r["classes"] > 2) == several and r["n"] == n]
-            medians = {
-                name: np.median(
-                    [r["seconds"][name] for r in runs if r["losses"].get(name)] or [np.nan]
-                )
-                for name in NAMES[1:]
-            }
-            print(f"  {title} {n}: " + ", ".join(f"{k} {v:.3f}" for k, v in medians.items()))
+            runs = [one for one in found if (one["classes"] > 2) == several and one["n"] == n]
+            shown = []
+            for name in NAMES[1:]:
+                spent = [one["seconds"][name] for one in runs if one["losses"].get(name)]
+                shown += [f"{name} {np.median(spent):.3f}"] if spent else []
+            print(f"  {title} {n}: " + ", ".join(shown))
 
 
 def write_table(path: Path, table: dict) -> None:
@@ -246,10 +267,11 @@ def write_table(path: Path, table: dict) -> None:
         out = csv.writer(file)
         out.writerow(["metric", "data set", "classes", "classifier", "samples", "splits", *NAMES])
         for m, metric in enumerate(METRICS):
-            for (dataset, classifier, n), (classes, losses, _) in table.items():
-                mean = losses[:, :, m].mean(axis=0)
+            for (dataset, classifier, n), one in table.items():
+                mean = one.losses[:, :, m].mean(axis=0)
                 shown = ["" if np.isnan(x) else f"{x:.4f}" for x in mean]
-                out.writerow([metric, dataset, classes, classifier, n, len(losses), *shown])
+                splits = len(one.losses)
+                out.writerow([metric, dataset, one.classes, classifier, n, splits, *shown])
 
 
 def peers(draws: int, options) -> None:
@@ -259,13 +281,10 @@ def peers(draws: int, options) -> None:
     with threadpool_limits(1):
         found = records(draws, options)
     table = by_cell(found)
-    for (dataset, classifier, n), (_, losses, _) in table.items():
-        shown = ", ".join(
-            f"{name} {x:.4f}"
-            for name, x in zip(NAMES, losses[:, :, 0].mean(axis=0), strict=True)
-            if np.isfinite(x)
-        )
-        print(f"{dataset} {classifier} {n}: {shown}")
+    for (dataset, classifier, n), one in table.items():
+        mean = one.losses[:, :, 0].mean(axis=0)
+        shown = [f"{k} {x:.4f}" for k, x in zip(NAMES, mean, strict=True) if np.isfinite(x)]
+        print(f"{dataset} {classifier} {n}: {', '.join(shown)}")
     print_means(table)
     print_lost(table)
     print_seconds(found)
