@@ -6,6 +6,8 @@ samples.
     python benchmarks/calibrators.py rows [--draws 20]
     python benchmarks/calibrators.py around [--draws 10]
     python benchmarks/calibrators.py subgroups|mended [--draws 30]
+    python benchmarks/calibrators.py peers [--sets peers|aside] [--draws 5] [--keep FILE.jsonl]
+                                           [--again METHOD ...] [--cells FOLDER] [--table FILE.csv]
 
 "likelihood": data sets by raters per calibration sample. Epistemic loss after one label (smaller is
 better), mean over random halves for calibration, and the standard error of the paired difference.
@@ -32,6 +34,9 @@ calibrator minus that around each of the others, on test samples, with standard 
 
 "subgroups" and "mended": whether calibration of each subgroup mends what an audit finds; designs
 are in ``lib/subgroup_maps.py``.
+
+"peers": the stacked calibrator beside simpler ones and those of other packages, on 16 data sets;
+``lib/peer_table.py`` says what is shown, ``lib/peer_sets.py`` how the sets were chosen.
 """
 
 import argparse
@@ -40,7 +45,8 @@ from functools import cache
 from pathlib import Path
 
 import numpy as np
-from lib import subgroup_maps
+from lib import peer_table, subgroup_maps
+from lib.peer_sets import LISTS
 from maps import VOTES, voted
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.datasets import load_digits
@@ -140,7 +146,7 @@ def compare(z, q, raters, n_splits):
     return np.array(losses)
 
 
-def likelihood(draws: int, cifar10h: Path | None) -> None:
+def likelihood(draws: int, options) -> None:
     # Of labels to which naive Bayes gives no probability.
     warnings.simplefilter("ignore", UserWarning)
     print(
@@ -148,7 +154,7 @@ def likelihood(draws: int, cifar10h: Path | None) -> None:
         + "".join(f"{name:>43}" for name in ("loss after one label", "disagreement loss"))
     )
     print(f"{'':43}" + f"{'pairwise':>12}{'Dir.-mult.':>12}{'difference':>19}" * 2)
-    for name, (z, q) in data_sets(cifar10h):
+    for name, (z, q) in data_sets(options.cifar10h):
         for raters in RATERS:
             losses = compare(z, q, raters, draws)
             line = f"{name:36}{raters:7d}"
@@ -200,7 +206,7 @@ def around_ensemble(model, seed: int) -> tuple[list[float], float]:
     return losses, away
 
 
-def ensembles(draws: int, cifar10h: Path | None) -> None:
+def ensembles(draws: int, _) -> None:
     print(",".join(["ensemble", "itself", "sigmoid", *METHODS, "away from saved"]))
     for name, model in ENSEMBLES.items():
         losses, away = zip(*(around_ensemble(model, seed) for seed in range(draws)), strict=True)
@@ -291,7 +297,7 @@ def raw(proba, y, z):
     return PointMass(z)
 
 
-def rows(draws: int, cifar10h: Path | None) -> None:
+def rows(draws: int, _) -> None:
     warnings.simplefilter("ignore")
     for metric, width in MEANS.items():
         for m in (1, 2, 5):
@@ -358,6 +364,7 @@ STUDIES = {
     "around": (around, 10),
     "subgroups": (subgroup_maps.subgroups, 30),
     "mended": (subgroup_maps.mended, 30),
+    "peers": (peer_table.peers, 5),
 }
 
 
@@ -366,9 +373,14 @@ def main() -> None:
     parser.add_argument("study", choices=STUDIES)
     parser.add_argument("--draws", type=int)
     parser.add_argument("--cifar10h", type=Path, metavar="FILE")
+    parser.add_argument("--sets", choices=LISTS, default="peers")
+    parser.add_argument("--keep", type=Path, metavar="FILE")
+    parser.add_argument("--again", nargs="+", default=[], metavar="METHOD")
+    parser.add_argument("--cells", type=Path, metavar="FOLDER")
+    parser.add_argument("--table", type=Path, metavar="FILE")
     options = parser.parse_args()
     run, draws = STUDIES[options.study]
-    run(options.draws or draws, options.cifar10h)
+    run(options.draws or draws, options)
 
 
 if __name__ == "__main__":

