@@ -51,3 +51,15 @@ def test_lesions():
     assert X.dtype == np.float32
     np.testing.assert_allclose(X[6, 2], fetched["images_val"][1, :, :, 2] / 255, rtol=1e-6)
     np.testing.assert_array_equal(y[5:7], fetched["target_val"])
+
+
+@pytest.mark.slow
+def test_the_comparison_of_devices_runs_on_the_cpu(monkeypatch):
+    """It compares the CPU with itself: the same results."""
+    monkeypatch.syspath_prepend(str(BENCHMARKS.parent))
+    compared = runpy.run_path(str(BENCHMARKS.parent / "gpu.py"))["compared"]
+    lines = compared("cpu", 200, 1)
+    assert len(lines) == 5
+    for name, *seconds, apart in lines:
+        assert min(seconds) >= 0, name
+        assert apart == 0, name
