@@ -54,7 +54,7 @@ def test_lesions():
 
 
 @pytest.mark.slow
-@pytest.mark.filterwarnings("ignore:The search for the parameters stopped")
+@pytest.mark.filterwarnings("ignore")  # of few samples and one epoch
 def test_the_comparison_of_devices_runs_on_the_cpu(monkeypatch):
     """It compares the CPU with itself: the same results."""
     monkeypatch.syspath_prepend(str(BENCHMARKS.parent))
