@@ -5,8 +5,7 @@ data that no fit has seen:
 
 - common: one VectorScaling of all samples
 - own: one VectorScaling for each subgroup, of its samples alone
-- shrunk: VectorScaling of all samples, and on top of its probabilities one for each subgroup, whose
-  shrinkage is chosen by evidence
+- grouped: GroupedCalibration by subgroup, around the common one
 
 Simulated: three classes, z ~ Dirichlet(1, 1, 1), one label a sample, 200 or 1,000 calibration
 samples, 20,000 test samples, six subgroups of 5 to 30%. True log-odds are those of z
@@ -25,7 +24,7 @@ subgroup wins if its gain is above two standard errors where a subgroup is wrong
 more than 0.001 where nothing is.
 
 "mended": the recipe of the guide: audit 1,000 samples at level 0.05; where it rejects, fit
-VectorScaling to the worst subgroup alone, on the same samples; audit 1,000 others. Designs are
+GroupedCalibration around VectorScaling to the same samples; audit 1,000 others. Designs are
 those of ``lib/subgroup_designs.py``: calibrated; the third subgroup (15%) wrong by odds × 2 of the
 first class; the same of patients of four images; and of a rare third class. The table has the share
 of draws in which something was found, and in which it was the third subgroup; the gain in log loss
@@ -44,7 +43,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from sklearn_lhcal.calibration import VectorScaling
+from sklearn_lhcal.calibration import GroupedCalibration, PrecomputedClassifier, VectorScaling
 from sklearn_lhcal.label_histogram import KnownProbabilities
 from sklearn_lhcal.metrics import label_log_loss, subgroup_audit
 
@@ -54,22 +53,21 @@ G = len(SHARES)
 def fitted(z, y, site):
     """The three candidates as functions of probabilities and subgroups."""
     common = VectorScaling("proba").fit(z, y)
-    p = common.predict_proba(z)
-    own, shrunk = (
-        {g: VectorScaling("proba").fit(x[site == g], y[site == g]) for g in np.unique(site)}
-        for x in (z, p)
-    )
+    own = {g: VectorScaling("proba").fit(z[site == g], y[site == g]) for g in np.unique(site)}
+    saved = PrecomputedClassifier("proba", columns=slice(0, -1))
+    grouped = GroupedCalibration(VectorScaling(saved), by=[-1])
+    grouped.fit(np.column_stack([z, site]), y)
 
-    def by_subgroup(maps, x, site):
-        mapped = x.copy()
-        for g, each in maps.items():
-            mapped[site == g] = each.predict_proba(x[site == g])
+    def by_subgroup(z, site):
+        mapped = z.copy()
+        for g, each in own.items():
+            mapped[site == g] = each.predict_proba(z[site == g])
         return mapped
 
     return {
-        "common": lambda x, site: common.predict_proba(x),
-        "own": lambda x, site: by_subgroup(own, x, site),
-        "shrunk": lambda x, site: by_subgroup(shrunk, common.predict_proba(x), site),
+        "common": lambda z, site: common.predict_proba(z),
+        "own": by_subgroup,
+        "grouped": lambda z, site: grouped.predict_proba(np.column_stack([z, site])),
     }
 
 
@@ -125,13 +123,10 @@ def mended_draw(design, options, seed: int):
     if first.p_value > 0.05:
         return [0, 0, 0.0, np.nan, np.nan]
     g = int(first.worst[0].removeprefix("g="))
-    here = train.subgroup == g
-    own = VectorScaling("proba").fit(train.z[here], train.y[here])
+    grouped = fitted(train.z, train.y, train.subgroup)["grouped"]
 
     def corrected(d):
-        z = d.z.copy()
-        z[d.subgroup == g] = own.predict_proba(d.z[d.subgroup == g])
-        return z
+        return grouped(d.z, d.subgroup)
 
     # the mean over labels is that of their probabilities
     before, after = (
@@ -176,11 +171,11 @@ def subgroups(draws: int, _) -> None:
                 name: label_log_loss(y, np.maximum(of(z, site), 1e-12))
                 for name, of in fitted(*train).items()
             }
-            gains.append([losses["common"] - losses[name] for name in ("own", "shrunk")])
+            gains.append([losses["common"] - losses[name] for name in ("own", "grouped")])
         gains = np.array(gains)
         mean, error = gains.mean(axis=0), gains.std(axis=0, ddof=1) / np.sqrt(draws)
         share = (gains > 0).mean(axis=0)
         shown = [
             f"{m:+.4f} ± {e:.4f} ({s:.2f})" for m, e, s in zip(mean, error, share, strict=True)
         ]
-        print(f"{cell:20} own {shown[0]}   shrunk {shown[1]}", flush=True)
+        print(f"{cell:20} own {shown[0]}   grouped {shown[1]}", flush=True)

@@ -63,6 +63,7 @@ def read_factors(X: Samples, by: Sequence | Callable) -> list[NDArray]:
         X = {"group": X} if np.ndim(X) == 1 else X
         by = range(len(_columns(X)))
     columns = _columns(X)
+    by = [by] if isinstance(by, str) else by
     factors = [one if isinstance(one, tuple) else (one,) for one in by]
     names = [[_called(columns, which) for which in factor] for factor in factors]
     return [np.array([" & ".join(each) for each in zip(*of, strict=True)]) for of in names]
@@ -173,7 +174,8 @@ class GroupEffects(NamedTuple):
         - n_samples : samples of the group
         - slope : 1 + a; below 1 where the common calibrator is overconfident in this group
         - bias : b, logits; above 0 where it names the class too rarely
-        - slope_standard_error, bias_standard_error : standard deviations of the posterior
+        - slope_standard_error, bias_standard_error : standard deviations of the posterior, given
+          the spread over groups
     """
 
     subgroups: list[str]
@@ -206,18 +208,18 @@ class GroupedCalibration(_BaseCalibrator):
         The common calibrator, around a classifier that takes X with its groups. None:
         `StackedCalibration`. Beside saved outputs,
         ``StackedCalibration(PrecomputedClassifier("proba", columns=["p0", "p1"]))``.
-    by : list, or callable
-        What makes groups: names of columns of X, or their positions. A tuple in the list is a
-        factor of its own, whose groups are the combinations, ``["site", ("site", "sex")]``. Or a
-        function of X that returns one name a sample, or a table with a column for each factor.
+    by : list of names or positions, name, or callable
+        What makes groups: columns of X, each a factor. A tuple in the list is one factor whose
+        groups are combinations, ``["site", ("site", "sex")]``. Or a function of X that returns one
+        name a sample, or a table with a column for each factor; it is for sparse and other X.
     cv, random_state, verbose
         As in `TemperatureScaling`.
 
     Attributes
     ----------
     effects_ : GroupEffects
-        Slope, biases, their standard errors and the number of samples of each group; printed as a
-        table, and a pandas frame by `to_frame`.
+        Slope, biases, their standard errors and the number of samples of each group, with the names
+        of `subgroup_audit`; printed as a table, and a pandas frame by ``effects_.to_frame()``.
     spread_ : ndarray of shape (n_factors, 2)
         Standard deviations s of slopes and t of biases over the groups of each factor, between
         0.001 and 3.
@@ -229,8 +231,8 @@ class GroupedCalibration(_BaseCalibrator):
     Warns
     -----
     UserWarning
-        Where a factor has one group only, from which nothing is learnt, or more groups than half of
-        the samples, as the names of samples have.
+        Where a factor has one group only, which teaches nothing, or more groups than half of the
+        samples, as their names have.
 
     Raises
     ------
@@ -240,13 +242,13 @@ class GroupedCalibration(_BaseCalibrator):
 
     Notes
     -----
-    a ~ N(0, s²) and b_k ~ N(0, t²), with s and t of each factor by MacKay's updates of the
-    evidence. The common calibrator is fitted first, on the same samples. Labels of one sample are
-    worth as many samples as in `VectorScaling`.
+    a ~ N(0, s²) and b_k ~ N(0, t²), with s and t of each factor by the largest evidence (MacKay).
+    The common calibrator is fitted first, on the same samples: its out-of-fold predictions in place
+    of those gained nothing. Labels of one sample are worth as many samples as in `VectorScaling`.
 
     References
     ----------
-    MacKay (1992), Bayesian interpolation, for the updates. Gelman and Hill (2007), Data analysis
+    MacKay (1992), Bayesian interpolation, for the evidence. Gelman and Hill (2007), Data analysis
     using regression and multilevel/hierarchical models, for partial pooling.
 
     Examples
@@ -259,6 +261,11 @@ class GroupedCalibration(_BaseCalibrator):
     >>> X = np.column_stack([1 - p, p, west])
     >>> saved = PrecomputedClassifier("proba", columns=[0, 1])
     >>> model = GroupedCalibration(TemperatureScaling(saved), by=[2]).fit(X, disease)
+    >>> model.effects_.subgroups
+    ['column 2=0', 'column 2=1']
+    >>> model.predict_proba([[0.5, 0.5, 0], [0.5, 0.5, 1]]).round(1)
+    array([[0.5, 0.5],
+           [0.3, 0.7]])
     """
 
     _: KW_ONLY
@@ -283,8 +290,8 @@ class GroupedCalibration(_BaseCalibrator):
         for names, size in zip(factors, sizes, strict=True):
             if size == 1 or size > len(names) / 2:
                 warnings.warn(
-                    f"by makes {size} group(s) of {len(names)} samples, such as {names[0]!r}: of "
-                    "a single one nothing is learnt, and of single samples next to nothing.",
+                    f"by makes {size} group(s) of {len(names)} samples, such as '{names[0]}': a "
+                    "single group teaches nothing, and groups of single samples next to nothing.",
                     stacklevel=4,
                 )
 
