@@ -161,7 +161,7 @@ def test_effects_are_covered_by_their_errors():
     for seed in range(10):
         rng = np.random.default_rng(seed)
         u, site = rng.normal(size=(8000, 2)) * 1.5, rng.integers(40, size=8000)
-        a, b = 0.3 * rng.normal(size=40), 0.5 * rng.normal(size=(40, 1)) * [-1, 1]
+        a, b = 0.3 * rng.normal(size=40), 0.5 * rng.normal(size=(40, 2))
         Q = softmax(u * (1 + a[site, None]) + b[site], axis=1)
         X = np.column_stack([softmax(u, axis=1), site])
         saved = FrozenEstimator(PrecomputedClassifier("proba", columns=[0, 1]).fit(X))
@@ -169,7 +169,8 @@ def test_effects_are_covered_by_their_errors():
         order = [f"column 2={i}" for i in range(40)]
         table = model.effects_.to_frame().xs(1, level="class").loc[order]
         squares.append(((table.slope - 1 - a) / table.slope_standard_error) ** 2)
-        squares.append(((table.bias - b[:, 1]) / table.bias_standard_error) ** 2)
+        bias = b[:, 1] - b.mean(axis=1)
+        squares.append(((table.bias - bias) / table.bias_standard_error) ** 2)
         assert_allclose(model.spread_[0], [0.3, 0.5], rtol=0.4)
     squares = np.ravel(squares)
     assert abs(squares.mean() - 1) < 4 * squares.std() / np.sqrt(len(squares))
@@ -551,7 +552,7 @@ def test_sites_that_differ(n, share):
 
 @pytest.mark.slow
 def test_segments():
-    """As far from the truth as in the specification, 0.005 of 0.034, at 3,000 samples."""
+    """At 3,000 samples all but 0.005 nats of what the stack loses, 0.034 or more, are gained."""
     stack, model, truth = losses(segments, 3000, 10)
     assert (stack - truth).mean() > 0.034
     assert (model - truth).mean() <= 0.005
