@@ -329,7 +329,7 @@ class OrdinalScaling(ShrunkScaling):
     def _families(self):
         return FORMS[self.form]
 
-    def _check_labels(self, labels):
+    def _check_data(self, X, labels):
         check_order(labels, "OrdinalScaling")
 
 

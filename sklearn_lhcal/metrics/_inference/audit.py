@@ -187,6 +187,8 @@ def subgroup_audit(
     that of each draw of new labels from the predictions, so that the p-value counts how many
     subgroups and classes were looked at.
 
+    `sklearn_lhcal.calibration.GroupedCalibration` repairs what is found.
+
     Each subgroup has two losses beside it. Raters disagree more on its samples where its
     irreducible loss is large. The model is worse on them where its epistemic loss is large.
 
