@@ -28,13 +28,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize
-from scipy.sparse import csr_matrix
+from scipy.sparse import csr_matrix, issparse
 from scipy.special import log_softmax
 
 from .._rows import parameters
 from .._utils.arrays import Floats, Indices
-from .._utils.checks import any_array, as_names, check_same_length, is_gap, n_rows
-from .._utils.names import positions
+from .._utils.checks import as_names, check_same_length, is_gap, n_rows
+from .._utils.names import named_columns, positions
 from .._utils.results import DataFrame, frame_of, result
 from .._utils.search import newton
 from .._utils.simplex import row_sum
@@ -60,24 +60,13 @@ def read_factors(X: Samples, by: Sequence | Callable) -> list[NDArray]:
     if callable(by):
         X = by(X)
         check_same_length(n, **{"by(X)": X})
-        X = {"group": X} if np.ndim(X) == 1 else X
-        by = range(len(_columns(X)))
-    columns = _columns(X)
+    # a sparse matrix has columns for a function alone
+    columns = {} if issparse(X) else named_columns(X, "by(X)" if callable(by) else "X")
+    by = range(len(columns)) if callable(by) else by
     by = [by] if isinstance(by, str) else by
     factors = [one if isinstance(one, tuple) else (one,) for one in by]
     names = [[_called(columns, which) for which in factor] for factor in factors]
     return [np.array([" & ".join(each) for each in zip(*of, strict=True)]) for of in names]
-
-
-def _columns(X: Samples) -> dict:
-    """The columns of X by their names, or as "column 0", "column 1"."""
-    if isinstance(X, dict):
-        return X
-    if hasattr(X, "columns"):
-        return {name: X[name] for name in X.columns}
-    if np.ndim(X) != 2 or hasattr(X, "tocsr"):
-        return {}
-    return {f"column {j}": column for j, column in enumerate(any_array(X, "X").T)}
 
 
 def _called(columns: dict, which: Any) -> list[str]:

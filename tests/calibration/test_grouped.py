@@ -301,7 +301,7 @@ def test_forms_of_groups(data, fitted):
         model = grouped(by, inside).fit(form, counts)
         assert_allclose(model.predict_proba(form), p, atol=2e-6)
     one, other = (grouped(by).fit(X, counts) for by in ("site", lambda X: X.site))
-    assert other.effects_.subgroups == [f"group={site}" for site in SITES]
+    assert other.effects_.subgroups == [f"site={site}" for site in SITES]
     assert_allclose(one.predict_proba(X), other.predict_proba(X), atol=1e-12)
 
 
@@ -324,7 +324,7 @@ def test_a_group_of_one_sample(data):
         ([["site", "sex"]], "by asks for the column"),
         (["p0"], r"by='p0' holds fractions, not groups; bin them"),
         (lambda X: X.site[:-1], r"by\(X\) has 399 samples, expected 400"),
-        (lambda X: np.zeros((400, 2, 2)), r"by|column"),
+        (lambda X: np.zeros((400, 2, 2)), r"by\(X\) must have one or two axes"),
         ([], "by names no column"),
         ("ward", "by asks for the column 'ward'"),
         (0, "by must be a list or a function"),
