@@ -24,7 +24,7 @@ from sklearn_lhcal.calibration import (
 )
 from sklearn_lhcal.calibration._rows import CalibrationRows
 from sklearn_lhcal.calibration._scaling.fit import fit_shrunk
-from sklearn_lhcal.calibration._scaling.maps import MatrixMap
+from sklearn_lhcal.calibration._scaling.maps import FittedMap, MatrixMap, SplineMap, TemperatureMap
 from sklearn_lhcal.calibration._scaling.stack import best_weights
 from sklearn_lhcal.datasets import make_label_histograms
 from sklearn_lhcal.distributions import Ensemble, predict_dist
@@ -54,11 +54,37 @@ class Frequencies(ClassifierMixin, BaseEstimator):
         return np.tile(self.share, (len(X), 1))
 
 
-class MatrixAboutTemperature(MatrixScaling):
-    """Shrunk to a temperature, as in the stack, and not to the bias-corrected one."""
+class After(MatrixScaling):
+    """What the stack fits after another member has predicted: about the identity."""
 
     def _fitted_from(self, temperature, rows):
-        return fit_shrunk(MatrixMap(3), rows, temperature)
+        same = FittedMap(TemperatureMap(3), np.zeros(1))
+        return fit_shrunk(*self._of(rows), same, self._strengths)
+
+
+class ByEvidence(After):
+    """The matrix of few samples."""
+
+    _strengths = None
+
+    def _of(self, rows):
+        return MatrixMap(3), rows
+
+
+class Weak(ByEvidence):
+    """That of many samples, of one strength."""
+
+    _strengths = ((1.0, 3.0),)
+
+
+class Spline(ByEvidence):
+    def _of(self, rows):
+        return SplineMap(rows.log_proba, rows.weight), rows
+
+
+def after(part, other):
+    """A part that transforms what another predicts, which mixes."""
+    return lambda estimator, mixing: part(other(estimator, mixing=mixing), mixing=None)
 
 
 PARTS = {
@@ -66,9 +92,8 @@ PARTS = {
     "frequencies": lambda estimator, mixing: Frequencies(),
     "bias_corrected": BiasCorrectedTemperatureScaling,
     "vector": VectorScaling,
-    "matrix": lambda estimator, mixing: MatrixAboutTemperature(
-        TemperatureScaling(estimator, mixing=mixing), mixing=None
-    ),
+    "matrix": after(Weak, BiasCorrectedTemperatureScaling),
+    "spline": after(Spline, BiasCorrectedTemperatureScaling),
 }
 
 
@@ -94,26 +119,34 @@ def shifted(n, bias, seed=0):
     return u, np.array([rng.multinomial(1, q) for q in Q])
 
 
+@pytest.mark.parametrize("n", [60, 300])
 @pytest.mark.parametrize("mixing", ["uniform", "prior", None])
-def test_it_is_the_mixture_of_the_public_maps(data, mixing):
-    """But for its temperature, which is between that of the public class and 1, and its matrix."""
-    stack = StackedCalibration("proba", mixing=mixing).fit(data.prediction, data.counts)
+def test_it_is_the_mixture_of_the_public_maps(data, mixing, n):
+    """But for its temperature, which is between that of the public class and 1, and the last two.
+
+    The matrix of few samples is shrunk by the evidence.
+    """
+    X, y = data.prediction[:n], data.counts[:n]
+    stack = StackedCalibration("proba", mixing=mixing).fit(X, y)
+    parts = dict(PARTS)
+    if n < 200:
+        parts["matrix"] = after(ByEvidence, TemperatureScaling)
     z = 0
-    for w, (name, part) in zip(stack.weights_, PARTS.items(), strict=True):
-        alone = part("proba", mixing=mixing).fit(data.prediction, data.counts)
+    for w, (name, part) in zip(stack.weights_, parts.items(), strict=True):
+        alone = part("proba", mixing=mixing).fit(X, y)
         found = stack.parameters_[name]
         if name == "temperature":
             assert 1 < found["temperature_"] < alone.temperature_
             alone._fitted_map = alone._fitted_map._replace(x=-np.log([found["temperature_"]]))
             found = {"mixing_weight_": found["mixing_weight_"]} if mixing else {}
-        z = z + w * alone.predict_proba(data.prediction)
+        z = z + w * alone.predict_proba(X)
         for attribute, value in found.items():
             is_mixing = attribute.startswith("mixing")
-            # all mixing of the matrix is in the temperature that it is around
-            own = alone.estimator_ if is_mixing and name == "matrix" else alone
+            # all mixing of these is in what they are around
+            own = alone.estimator_ if is_mixing and name in ("matrix", "spline") else alone
             if name != "frequencies" or not is_mixing:
                 assert_allclose(value, vars(own)[attribute], atol=1e-10)
-    assert_allclose(stack.predict_proba(data.prediction), z, atol=1e-12)
+    assert_allclose(stack.predict_proba(X), z, atol=1e-12)
     assert stack.weights_.sum() == pytest.approx(1)
 
 
@@ -173,10 +206,13 @@ def test_the_weights_minimise_the_loss_of_the_mixture():
 
 
 def test_many_classes_have_no_matrix():
-    data = make_label_histograms(300, n_classes=22, random_state=0)
-    model = StackedCalibration("proba", inner_cv=2).fit(data.prediction, data.counts)
-    assert model.weights_.shape == (4,)
-    assert list(model.parameters_) == ["temperature", "frequencies", "bias_corrected", "vector"]
+    """And a hundred no spline."""
+    for K, last in ((22, ["spline"]), (100, [])):
+        data = make_label_histograms(300, n_classes=K, random_state=0)
+        model = StackedCalibration("proba", inner_cv=2).fit(data.prediction, data.counts)
+        expected = ["temperature", "frequencies", "bias_corrected", "vector", *last]
+        assert list(model.parameters_) == expected
+        assert model.weights_.shape == (len(expected),)
 
 
 def test_a_matrix_is_taken_where_classes_are_mixed_up():
@@ -273,7 +309,7 @@ def test_known_probabilities_and_progress(data, capsys):
     assert "stack" in capsys.readouterr().err
     quiet = clone(model).set_params(verbose=0).fit(data.prediction, data.counts)
     assert capsys.readouterr().err == ""
-    assert quiet.weights_.shape == (5,)
+    assert quiet.weights_.shape == (6,)
 
 
 @pytest.mark.parametrize("n", [0, -1, 1, 2.5])

@@ -6,7 +6,7 @@ samples that the scalings z_m were not fitted on.
 
 from dataclasses import replace
 from functools import reduce
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,18 +17,12 @@ from ..._utils.arrays import Floats, Indices
 from ..._utils.progress import Progress
 from ..._utils.simplex import log
 from .._rows import CalibrationRows
-from .fit import constant, fit_shrunk, fit_temperature, mixing_probabilities, toward_one
-from .maps import (
-    BiasCorrectedMap,
-    FittedMap,
-    MatrixMap,
-    VectorMap,
-    mixed,
-)
+from .fit import constant, fit_shrunk, fit_temperature, labels_worth, mixing_probabilities, toward_1
+from .maps import MOST_EXACT, BiasCorrectedMap, FittedMap, MatrixMap, SplineMap, VectorMap, mixed
 from .ordinal import FORMS
 
-# The most classes of a stacked calibrator with a matrix: its Hessian is exact up to them.
-_MOST_OF_MATRIX = 21
+# A matrix of many samples is shrunk by this alone: evidence takes too much shrinkage for sure.
+_WEAK = ((1.0, 3.0),)
 # Samples of a fold, and the stacked calibrator that was fitted without them.
 StackFold = tuple[Indices, "StackedMap"]
 # Samples by which the temperature is preferred where the others are no better: few, since the
@@ -107,7 +101,7 @@ def fit_stack(
     fold_maps = []
     z = np.empty((len(maps), *rows.counts.shape))
     for train, test in Progress(splits, desc="stack", disable=not verbose):
-        fitted = _fitted_maps(rows.take(train), mixing)
+        fitted = _fitted_maps(rows.take(train), mixing, maps)
         fold_maps.append((test, fitted))
         u = rows.log_proba[test]
         z[:, test] = [np.exp(one.log_z(u)) for one in fitted.values()]
@@ -124,28 +118,47 @@ def predicted_out_of_fold(rows: CalibrationRows, folds: list[StackFold]) -> Cali
     return replace(rows, log_proba=u, proba=np.exp(u))
 
 
-def _fitted_maps(rows: CalibrationRows, mixing: str | None) -> dict[str, FittedMap]:
-    """One scaling of each family; the matrix of not too many classes, "ordinal" of grades alone."""
+def _fitted_maps(rows: CalibrationRows, mixing: str | None, near: Any = None) -> Any:
+    """One scaling of each family by name, but for too many classes; "ordinal" of grades alone.
+
+    In a fold `near` are those of all samples.
+    """
     K = rows.n_classes
     pi = mixing_probabilities(mixing, rows)
+    near = near or {}
     temperature = fit_temperature(rows, pi)
-    bias_corrected = fit_shrunk(BiasCorrectedMap(K), rows, temperature)
+    bias_corrected = fit_shrunk(
+        BiasCorrectedMap(K), rows, temperature, near=near.get("bias_corrected")
+    )
     # best where predictions say nothing
     maps = {
-        "temperature": toward_one(temperature, rows),
+        "temperature": toward_1(temperature, rows),
         "frequencies": constant(rows, pi),
         "bias_corrected": bias_corrected,
-        "vector": fit_shrunk(VectorMap(K), rows, bias_corrected),
+        "vector": fit_shrunk(VectorMap(K), rows, bias_corrected, near=near.get("vector")),
     }
-    if K <= _MOST_OF_MATRIX:
-        # a matrix mixes logarithms, which must not come from zeros
-        after = replace(rows, log_proba=temperature.log_z(rows.log_proba))
-        last = fit_shrunk(MatrixMap(K), after, fit_temperature(after, None))
-        maps["matrix"] = last.after(temperature)
+    # a matrix and a spline transform logarithms, which must not come from zeros: they follow
+    # another scaling, and are shrunk to it
+    same = temperature._replace(x=np.zeros(1), pi=None, eta=-np.inf)
+    p = K * (K + 1)
+    if p <= MOST_EXACT:
+        # some samples for each parameter
+        is_weak = rows.weight.sum() * labels_worth(rows, bias_corrected) >= max(200, 6 * p)
+        if near:
+            is_weak = near["matrix"].first is near["bias_corrected"]
+        first, strengths = (bias_corrected, _WEAK) if is_weak else (temperature, None)
+        after = replace(rows, log_proba=first.log_z(rows.log_proba))
+        matrix = fit_shrunk(MatrixMap(K), after, same, strengths, near.get("matrix"))
+        maps["matrix"] = matrix.after(first)
+    after = replace(rows, log_proba=bias_corrected.log_z(rows.log_proba))
+    spline = SplineMap(after.log_proba, rows.weight)
+    if len(spline.start()) <= MOST_EXACT:
+        curves = fit_shrunk(spline, after, same, near=near.get("spline"))
+        maps["spline"] = curves.after(bias_corrected)
     if K > 2 and rows.labels is not None and rows.labels.graded:
         family, alone = FORMS["cumulative"]
         scaled = fit_temperature(rows, pi, alone)
-        maps["ordinal"] = fit_shrunk(family(K), rows, scaled)
+        maps["ordinal"] = fit_shrunk(family(K), rows, scaled, near=near.get("ordinal"))
     return maps
 
 
