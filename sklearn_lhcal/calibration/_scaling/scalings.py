@@ -469,7 +469,7 @@ class StackedCalibration(Scaling):
     the same in every sample, `BiasCorrectedTemperatureScaling`, `VectorScaling`, up to 21 classes
     `MatrixScaling`, and up to 83 classes a spline. Each scaling has uniform mixing. The weights
     minimise the log loss of predictions for samples that the scalings were not fitted on, a convex
-    problem. A prior of a twentieth of a sample favours the temperature where the others are no
+    problem. A prior of half a sample favours the temperature where the others are no
     better.
 
     The temperature is shrunk towards 1, ``log T ← (1 − 1/(h log²T))₊ log T`` with 1/h about the

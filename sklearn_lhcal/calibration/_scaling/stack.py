@@ -27,7 +27,7 @@ _WEAK = ((1.0, 3.0),)
 StackFold = tuple[Indices, "StackedMap"]
 # Samples by which the temperature is preferred where the others are no better: few, since the
 # weight that a prior keeps is lost where its scaling is wrong.
-_PSEUDO_ROWS = 0.05
+_PSEUDO_ROWS = 0.5
 # The least probability that has a logarithm.
 _TINY = 1e-300
 # The least weight of the temperature, whose logarithm is a part of the loss.
@@ -94,7 +94,7 @@ def fit_stack(
     Of too few samples for two folds, all samples with the calibrator itself.
     """
     maps = _fitted_maps(rows, mixing)
-    splits = rows.dealt(n_folds)
+    splits = rows.dealt(n_folds, at_random=True)
     if len(splits) < 2:
         stack = StackedMap(maps, np.eye(len(maps))[0])
         return stack, [(np.arange(len(rows)), stack)]
@@ -181,6 +181,8 @@ def best_weights(z: NDArray, rows: CalibrationRows) -> Floats:
 
     bounds = [(_LEAST_WEIGHT, None)] + [(0.0, None)] * (len(z) - 1)
     options = {"gtol": 1e-9, "ftol": 1e-16}
-    start = np.full(len(z), 1 / len(z))
-    w = minimize(loss, start, jac=True, method="L-BFGS-B", bounds=bounds, options=options).x
+    w = np.full(len(z), 1 / len(z))
+    # a search may end where a bound stops a step
+    for _ in range(3):
+        w = minimize(loss, w, jac=True, method="L-BFGS-B", bounds=bounds, options=options).x
     return w / w.sum()
