@@ -170,17 +170,14 @@ class CalibrationRows:
         vote = self.counts.argmax(axis=1)
         n_folds = min(n_folds, int(np.bincount(vote).max()))
         own = self.log_proba[np.arange(len(self)), vote]
-        keys = [own, vote]
-        if at_random:
-            # whatever the order of the classes
-            keys = [row_sum(self.frequencies * self.log_proba)]
+        # at random whatever the order of the classes
+        keys = [row_sum(self.frequencies * self.log_proba)] if at_random else [own, vote]
         order = np.lexsort(keys)
         if np.all([np.diff(key[order]) == 0 for key in keys], axis=0).any():
             parts = [self.weight[:, None], self.counts, self.log_proba]
             order = np.lexsort([*np.concatenate(parts, axis=1).T, *keys])
-        turn = np.arange(len(self))
-        if at_random:
-            turn = np.random.default_rng(0).permutation(turn)
+        rng = np.random.default_rng(0)
+        turn = rng.permutation(len(self)) if at_random else np.arange(len(self))
         fold = np.empty(len(self), dtype=np.intp)
         fold[order] = turn % n_folds
         return [(np.flatnonzero(fold != j), np.flatnonzero(fold == j)) for j in range(n_folds)]

@@ -125,17 +125,15 @@ def _fitted_maps(rows: CalibrationRows, mixing: str | None, near: Any = None) ->
     """
     K = rows.n_classes
     pi = mixing_probabilities(mixing, rows)
-    near = near or {}
+    of_all = (near or {}).get
     temperature = fit_temperature(rows, pi)
-    bias_corrected = fit_shrunk(
-        BiasCorrectedMap(K), rows, temperature, near=near.get("bias_corrected")
-    )
+    corrected = fit_shrunk(BiasCorrectedMap(K), rows, temperature, near=of_all("bias_corrected"))
     # best where predictions say nothing
     maps = {
         "temperature": toward_1(temperature, rows),
         "frequencies": constant(rows, pi),
-        "bias_corrected": bias_corrected,
-        "vector": fit_shrunk(VectorMap(K), rows, bias_corrected, near=near.get("vector")),
+        "bias_corrected": corrected,
+        "vector": fit_shrunk(VectorMap(K), rows, corrected, near=of_all("vector")),
     }
     # a matrix and a spline transform logarithms, which must not come from zeros: they follow
     # another scaling, and are shrunk to it
@@ -143,22 +141,21 @@ def _fitted_maps(rows: CalibrationRows, mixing: str | None, near: Any = None) ->
     p = K * (K + 1)
     if p <= MOST_EXACT:
         # some samples for each parameter
-        is_weak = rows.weight.sum() * labels_worth(rows, bias_corrected) >= max(200, 6 * p)
+        is_weak = rows.weight.sum() * labels_worth(rows, corrected) >= max(200, 6 * p)
         if near:
             is_weak = near["matrix"].first is near["bias_corrected"]
-        first, strengths = (bias_corrected, _WEAK) if is_weak else (temperature, None)
+        first, strengths = (corrected, _WEAK) if is_weak else (temperature, None)
         after = replace(rows, log_proba=first.log_z(rows.log_proba))
-        matrix = fit_shrunk(MatrixMap(K), after, same, strengths, near.get("matrix"))
-        maps["matrix"] = matrix.after(first)
-    after = replace(rows, log_proba=bias_corrected.log_z(rows.log_proba))
+        found = fit_shrunk(MatrixMap(K), after, same, strengths, of_all("matrix"))
+        maps["matrix"] = found.after(first)
+    after = replace(rows, log_proba=corrected.log_z(rows.log_proba))
     spline = SplineMap(after.log_proba, rows.weight)
     if len(spline.start()) <= MOST_EXACT:
-        curves = fit_shrunk(spline, after, same, near=near.get("spline"))
-        maps["spline"] = curves.after(bias_corrected)
+        maps["spline"] = fit_shrunk(spline, after, same, near=of_all("spline")).after(corrected)
     if K > 2 and rows.labels is not None and rows.labels.graded:
         family, alone = FORMS["cumulative"]
         scaled = fit_temperature(rows, pi, alone)
-        maps["ordinal"] = fit_shrunk(family(K), rows, scaled, near=near.get("ordinal"))
+        maps["ordinal"] = fit_shrunk(family(K), rows, scaled, near=of_all("ordinal"))
     return maps
 
 
