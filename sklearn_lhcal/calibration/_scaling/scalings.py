@@ -487,9 +487,9 @@ class StackedCalibration(Scaling):
     ``classes=[…]``, also have the cumulative form of `OrdinalScaling`; numbers alone may be names,
     and have not.
 
-    Samples are dealt to the folds by their labels and predictions, so that their order does not
-    matter. Weights count samples, but a sample is in one
-    fold. Copies of it may be in several, which favours scalings with many parameters: give a
+    Folds are random, by one fixed permutation of the sorted samples, so that their order does not
+    matter. Folds with like labels would know each other's. Weights count samples, but a sample is
+    in one fold. Copies of it may be in several, which favours scalings with many parameters: give a
     weight, not copies.
 
     Fits: five scalings on all samples, and five on each of the `inner_cv` folds.
