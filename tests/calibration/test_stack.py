@@ -246,7 +246,7 @@ def test_a_spline_of_few_values_is_fitted(values):
 @pytest.mark.slow
 @pytest.mark.parametrize(("K", "n"), [(2, 300), (3, 300), (8, 1000)])
 def test_a_calibrated_model_hardly_changes(K, n):
-    """Divergence from the truth in 20 simulations: half a parameter for each member, or less."""
+    """Divergence from the truth, in nats of all n samples, over 20 simulations."""
     divergence = []
     for seed in range(20):
         rng = np.random.default_rng([K, n, seed])
@@ -254,7 +254,8 @@ def test_a_calibrated_model_hardly_changes(K, n):
         y = rng.multinomial(1, z[:n])
         p = StackedCalibration("proba").fit(z[:n], y).predict_proba(z[n:])
         divergence.append((z[n:] * np.log(z[n:] / p)).sum(axis=1).mean())
-    assert np.mean(divergence) < 0.005
+    # 1.6 to 2.5 with folds that are alike
+    assert n * np.mean(divergence) < 1.4
 
 
 def test_the_weights_minimise_the_loss_of_the_mixture():

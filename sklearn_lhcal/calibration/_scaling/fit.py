@@ -41,8 +41,10 @@ The weight e of π has the prior −0.1 (log e + log(1−e)), in nats of one sam
 
 Each minimum is found by L-BFGS in t, x = x₀ + L⁻ᵀt, where LLᵀ is H at the start x₀ (Cholesky): in
 t it is 1 there. The search for a strength begins where that for the one before ended, the first at
-the fit of the family below. Where π explains more than a few labels another search begins at the
-optimum without mixing, and the lower minimum is taken: large biases may lie in another valley.
+the fit of the family below. In a fold only the strengths that matter to all samples are tried, and
+a search begins as far from the minimum of all samples as that for the one before ended from its.
+Where π explains more than a few labels another search begins at the optimum without mixing, and the
+lower minimum is taken: large biases may lie in another valley.
 """
 
 import warnings
