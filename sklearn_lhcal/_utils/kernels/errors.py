@@ -134,11 +134,23 @@ def cross_validation_errors(
     return [float(w @ error / w.sum()) for error in errors]
 
 
-def best_bandwidth(cost: Callable[[Floats], ArrayLike]) -> float:
-    """Minimum of a cost over [1e-5, 1]: of three values a decade, then of a parabola in log h."""
+def best_bandwidth(cost: Callable[[Floats], ArrayLike], start: float | None = None) -> float:
+    """Minimum of a cost over [1e-5, 1]: of three values a decade, then of a parabola in log h.
+
+    With a start it is the minimum that lies downhill from there, of few values.
+    """
     t = np.linspace(-5.0, 0.0, 16)
-    f = np.asarray(cost(10**t))
-    i = int(np.argmin(f))
+    f = np.full(len(t), np.inf)
+    todo = np.ones(len(t), dtype=bool)
+    near = np.arange(len(t))
+    if start is not None:
+        near = near[[np.argmin(np.abs(t - np.log10(start)))]]
+    while todo[near].any():
+        new = near[todo[near]]
+        f[new] = cost(10 ** t[new])
+        todo[new] = False
+        i = int(near[np.argmin(f[near])])
+        near = np.arange(max(i - 1, 0), min(i + 2, len(t)))
     if 0 < i < len(t) - 1:
         below, above = f[i - 1] - f[i], f[i + 1] - f[i]
         if below + above > 0:
