@@ -94,9 +94,10 @@ class EpistemicCalibration(_Wrapper):
         Bins with equal numbers of carved test samples, of 25 samples at least: with fewer samples
         there are fewer bins.
     method : {"rising", "paper"}, default="rising"
-        How γ is fitted. "rising" is the function above. "paper" is P3's method: the isotonic
-        regression alone, with all bins and one carving. Samples between which it is flat, all of
-        them at worst, are no longer told apart.
+        How γ is fitted. "rising" is the function above, in bins of the carved test samples. "paper"
+        is P3's method: the isotonic regression alone, with all bins and one carving. Samples
+        between which it is flat, all of them at worst, are no longer told apart. Its bins are those
+        of the samples to evaluate, see `with_bins_of`; before these are known, of the carved ones.
     n_carvings : int or None, default=None
         How often the data are carved. None: three times, or once for the method of the paper. A
         splitter without a `random_state` carves once.
@@ -113,6 +114,8 @@ class EpistemicCalibration(_Wrapper):
         gained nothing, it is as if they had gained half a sample.
     carved_uncertainty_, carved_gain_ : ndarray of shape (n_carved,)
         What γ was fitted on: estimate and gain at the carved test samples.
+    carved_weight_ : ndarray of shape (n_carved,)
+        Weights of these samples.
     classes_ : ndarray of shape (n_classes,)
         Sorted class names.
 
@@ -225,7 +228,7 @@ class EpistemicCalibration(_Wrapper):
                 "returns the estimate as it is. Give more data, a larger radius, or fewer bins.",
                 stacklevel=4,
             )
-            e = g = np.empty(0)
+            e = g = w = np.empty(0)
         else:
             e, g = np.concatenate([self._observed(training, *part) for part in parts], axis=1)
             w = np.ones(len(test)) if weight is None else weight[test]
@@ -235,7 +238,7 @@ class EpistemicCalibration(_Wrapper):
                 slope = float(max(w @ g, w.mean() / 2) / max(w @ e, 1e-300))
             isotonic = isotonic_map(e, g, n_bins, w)
             _warn_if_flat(e, isotonic)
-        found = {"carved_uncertainty_": e, "carved_gain_": g}
+        found = {"carved_uncertainty_": e, "carved_gain_": g, "carved_weight_": w}
         return found | {"isotonic_": isotonic, "slope_": slope}
 
     def _observed(self, training: TrainingRows, train, augmented, test) -> tuple[Floats, Floats]:
@@ -281,6 +284,19 @@ class EpistemicCalibration(_Wrapper):
         """The uncalibrated estimate, shape (n_samples,): nats, or the unit of the callable."""
         check_is_fitted(self, "estimator_")
         return self._estimate(self.estimator_, X)
+
+    def with_bins_of(self, X: Samples) -> Self:
+        """A copy whose map has bins with equal numbers of these samples, as published (P3 §5.2).
+
+        `model_selection.evaluate_epistemic` calls it with the test samples. With other methods than
+        "paper" the copy predicts the same.
+        """
+        e = self.predict_uncalibrated(X)
+        model = copy(self)
+        if self.method == "paper" and self.isotonic_ is not None:
+            carved = self.carved_uncertainty_, self.carved_gain_
+            model.isotonic_ = isotonic_map(*carved, self.n_bins, self.carved_weight_, e)
+        return model
 
     def predict(self, X: Samples) -> NDArray:
         """The classifier's class of each sample, shape (n_samples,)."""
@@ -371,9 +387,15 @@ def _warn_if_flat(e: Floats, isotonic: IsotonicRegression) -> None:
         )
 
 
-def isotonic_map(e: Floats, g: Floats, n_bins: int, w: Floats) -> IsotonicRegression:
-    """γ_iso: isotonic regression, on the estimate, of the mean gain in its bin (P3 §4.3)."""
-    bins = Bins(e[:, None], n_bins, "quantile").index(e[:, None])[:, 0]
+def isotonic_map(
+    e: Floats, g: Floats, n_bins: int, w: Floats, bins_of: Floats | None = None
+) -> IsotonicRegression:
+    """γ_iso: isotonic regression, on the estimate, of the mean gain in its bin (P3 §4.3).
+
+    Bins hold equal numbers of the estimates `bins_of`, by default of e.
+    """
+    of = e if bins_of is None else bins_of
+    bins = Bins(of[:, None], n_bins, "quantile").index(e[:, None])[:, 0]
     _, m = np.unique(bins, return_inverse=True)
     gamma = (np.bincount(m, w * g) / np.bincount(m, w))[m]  # γ̄_m
     return IsotonicRegression(y_min=0, y_max=1, out_of_bounds="clip").fit(e, gamma, w)
