@@ -92,8 +92,9 @@ print(
     "estimate             mean   EECE   noise alone"
 )
 for name, e in (("mutual information", mutual_information), ("calibrated", c)):
-    error, noise, *_ = null_epistemic_error(g, e, n_bins=5, random_state=0)
-    print(f"{name:<19} {e.mean():.3f}  {error:.3f}  {noise:.3f}")
+    # both in the bins of the uncalibrated estimate
+    null = null_epistemic_error(g, e, n_bins=5, bins_of=mutual_information, random_state=0)
+    print(f"{name:<19} {e.mean():.3f}  {null.estimate:.3f}  {null.mean:.3f}")
 
 # %%
 # The figure

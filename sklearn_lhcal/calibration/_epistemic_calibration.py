@@ -84,7 +84,8 @@ class EpistemicCalibration(_Wrapper):
         Fitted twice for each carving, and once on everything. One with a predictive distribution: a
         Gaussian process, a forest, an ensemble, MC dropout.
     uncertainty : {"mutual_information", "entropy"} or callable, default="mutual_information"
-        The estimate to be calibrated. A word names what `predict_dist` has, in nats. A callable
+        The estimate to be calibrated. A word names what `predict_dist` has, in nats: both rank
+        samples, and do not measure the gain by themselves. A callable
         ``uncertainty(estimator, X)`` returns one number of at least 0 per sample, larger for
         samples that are more uncertain: a distance from the training data, say.
     splitter : object with ``split_augmented(X)``, default=None
@@ -236,7 +237,7 @@ class EpistemicCalibration(_Wrapper):
             if self.method == "rising":
                 n_bins = max(min(n_bins, len(e) // _LEAST_ROWS), 1)
                 slope = float(max(w @ g, w.mean() / 2) / max(w @ e, 1e-300))
-            isotonic = isotonic_map(e, g, n_bins, w)
+            isotonic = isotonic_map(e, g, n_bins, w, e)
             _warn_if_flat(e, isotonic)
         found = {"carved_uncertainty_": e, "carved_gain_": g, "carved_weight_": w}
         return found | {"isotonic_": isotonic, "slope_": slope}
@@ -387,14 +388,11 @@ def _warn_if_flat(e: Floats, isotonic: IsotonicRegression) -> None:
         )
 
 
-def isotonic_map(
-    e: Floats, g: Floats, n_bins: int, w: Floats, bins_of: Floats | None = None
-) -> IsotonicRegression:
+def isotonic_map(e: Floats, g: Floats, n_bins: int, w: Floats, of: Floats) -> IsotonicRegression:
     """γ_iso: isotonic regression, on the estimate, of the mean gain in its bin (P3 §4.3).
 
-    Bins hold equal numbers of the estimates `bins_of`, by default of e.
+    Bins hold equal numbers of other estimates, or of e.
     """
-    of = e if bins_of is None else bins_of
     bins = Bins(of[:, None], n_bins, "quantile").index(e[:, None])[:, 0]
     _, m = np.unique(bins, return_inverse=True)
     gamma = (np.bincount(m, w * g) / np.bincount(m, w))[m]  # γ̄_m

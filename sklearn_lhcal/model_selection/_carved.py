@@ -74,7 +74,7 @@ def evaluate_epistemic(
         - ``epistemic_correlation``: of the estimate with the gain
         - ``epistemic_calibration_error``: of the estimate as it is
         - ``calibrated_error``: the same after calibration, in the same bins; NaN for classifiers
-          without it. `EpistemicCalibration` with ``method="paper"`` also fits its map in them
+          without it. `EpistemicCalibration` with ``method="paper"`` also fits γ in them
         - ``noise_level``: the error that a calibrated estimate would have in these bins, see
           `metrics.null_epistemic_error`; NaN where the estimate exceeds 1
         - ``n_bins``: how many bins are left when equal quantiles are merged
