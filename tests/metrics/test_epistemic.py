@@ -265,6 +265,20 @@ def test_p_values_are_uniform_under_calibration(disagree, raters):
     assert abs(np.mean(mean) - np.mean(error)) < 4 * np.std(error) / np.sqrt(300)
 
 
+@pytest.mark.slow
+def test_p_values_are_uniform_in_bins_of_another_estimate():
+    """A calibrated estimate of five values, in twenty bins of the estimate that it was made of."""
+    p = []
+    for seed in range(150):
+        rng = np.random.default_rng(seed)
+        e = rng.uniform(0, 0.4, 800)
+        c = np.round(e, 1) / 2 + 0.02
+        g = (rng.uniform(size=800) < c).astype(float)
+        p.append(null_epistemic_error(g, c, bins_of=e, n_draws=99, random_state=seed).p_value)
+    p -= np.random.default_rng(0).uniform(0, 0.01, 150)
+    assert kstest(p, "uniform").pvalue > 1e-3
+
+
 def test_the_null_level_of_a_study_of_usual_size():
     """5,000 samples and 20 bins: noise alone scores about .02."""
     e = np.random.default_rng(0).uniform(0, 0.25, 5000)
