@@ -170,18 +170,39 @@ print(
     f"{'scenario':<34} {'estimate':<19} {'correlation':<14} {'EECE':<15} {'calibrated':<15} noise "
     "alone"
 )
+
+
+def cells_of(values: np.ndarray) -> list[str]:
+    """Means over seeds of values (SEEDS, columns), and half of Student's interval."""
+    error = t.ppf(0.975, SEEDS - 1) * values.std(axis=0, ddof=1) / np.sqrt(SEEDS)
+    return [f"{m:.3f} ± {e:.3f}" for m, e in zip(values.mean(axis=0), error, strict=True)]
+
+
+found = {}
 for scenario, title in enumerate(TITLES):
     for measure in MEASURES:
-        values = figures(measure, scenario)
-        means = values.mean(axis=0)
-        # Student's t: four seeds are few.
-        error = t.ppf(0.975, SEEDS - 1) * values.std(axis=0, ddof=1) / np.sqrt(SEEDS)
-        cells = [f"{m:.3f} ± {e:.3f}" for m, e in zip(means, error, strict=True)]
+        values = found[scenario, measure] = figures(measure, scenario)
+        cells = cells_of(values)
         print(
             f"{title:<34} {measure:<19} {cells[0]:<14} {cells[1]:<15} {cells[2]:<15} "
             f"{values[:, 3].mean():.3f}"
         )
 
-# Mutual information is of the size of the gain without any calibration, if somewhat large; entropy
-# also counts what cannot be learned, and has to be calibrated. The last column is what noise alone
-# gives a calibrated estimate with so many test samples: an error near it cannot be told from 0.
+# Differences, paired over seeds.
+mutual, entropy = ([found[scenario, measure] for scenario in range(3)] for measure in MEASURES)
+differences = {
+    "calibrated minus uncalibrated, mutual information": mutual[0][:, 2] - mutual[0][:, 1],
+    "entropy minus mutual information, correlation": entropy[0][:, 0] - mutual[0][:, 0],
+    "entropy minus mutual information, calibrated": entropy[0][:, 2] - mutual[0][:, 2],
+    "scenario 1 minus the first, mutual information": mutual[1][:, 2] - mutual[0][:, 2],
+    "scenario 1 minus the first, entropy": entropy[1][:, 2] - entropy[0][:, 2],
+    "scenario 2 minus the first, mutual information": mutual[2][:, 2] - mutual[0][:, 2],
+    "scenario 2 minus the first, entropy": entropy[2][:, 2] - entropy[0][:, 2],
+}
+print()
+for name, difference in differences.items():
+    print(f"{name:<51} {cells_of(difference[:, None])[0]:>14}")
+
+# Mutual information is of the size of the gain without any calibration; entropy also counts what
+# cannot be learned, and has to be calibrated. The last column is what noise alone gives a
+# calibrated estimate with so many test samples: an error near it cannot be told from 0.
