@@ -59,12 +59,13 @@ mended.loc[west, own.classes_] = own.predict_proba(prediction[west])
 # %%
 # The other half, before and after. Filled dots are subgroups whose simultaneous 95% limits leave 0
 # out.
-fig, axes = plt.subplots(1, 2, figsize=(10, 4), sharex=True, sharey=True, layout="constrained")
+fig, axes = plt.subplots(1, 2, figsize=(7.5, 4), sharex=True, sharey=True, layout="constrained")
 for ax, (name, z) in zip(axes, {"before": prediction, "after": mended}.items(), strict=True):
     SubgroupDisplay.from_predictions(
         y[kept], z[kept], cases[kept], class_name="disease", random_state=0, ax=ax
     )
     ax.set_title(f"{name} recalibration of the west")
     ax.locator_params(axis="x", nbins=5)
+    ax.set_xlabel("predicted too rarely (−) or too often (+)")
 axes[1].set_ylabel("")
 plt.show()
