@@ -8,7 +8,7 @@ BIN = $(VENV)/bin
 .PHONY: lint doctest examples doc benchmarks studies mutate clean
 
 quickstart: $(VENV)/.quickstart  ## the main job: one table, one figure, one page
-	$(BIN)/python examples/plot_quickstart.py $(ARGS)
+	$(BIN)/python examples/plot_quickstart.py
 
 test: $(VENV)/.installed  ## the test suite, without what is slow
 	$(BIN)/python -m pytest -n auto -m "not slow" $(ARGS)

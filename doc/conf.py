@@ -10,7 +10,6 @@ from cycler import cycler
 import sklearn_lhcal
 
 sys.path.insert(0, str(Path(__file__).parent / "_extension"))
-sys.path.insert(0, str(Path(__file__).parents[1] / "examples"))
 from colours import PALETTE
 
 os.environ["MPLBACKEND"] = "Agg"
@@ -89,7 +88,6 @@ copybutton_prompt_is_regexp = True
 sphinx_gallery_conf = {
     "examples_dirs": "../examples",
     "gallery_dirs": "auto_examples",
-    "ignore_pattern": r"^(?!plot_)",  # what examples share is no example
     "abort_on_example_error": True,
     "write_computation_times": False,
     "min_reported_time": 1,
@@ -100,6 +98,10 @@ sphinx_gallery_conf = {
     "download_all_examples": False,
     "show_signature": False,
     "image_srcset": ["2x"],
+    "thumbnail_size": (600, 440),
+    "remove_config_comments": True,
+    # what a block prints and draws, not the value of its last line
+    "capture_repr": (),
     "reset_modules": ("matplotlib", "pages.without_routing"),
     "reset_modules_order": "both",
 }

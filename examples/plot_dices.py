@@ -7,17 +7,15 @@ raters cover it in all, and are almost three times as wide. A panel is six rater
 conversations.
 """
 
-# sphinx_gallery_thumbnail_number = 1
 import matplotlib.pyplot as plt
 import numpy as np
-from colours import BLUE, ORANGE
 
 from sklearn_lhcal.datasets import fetch_dices, make_rater_study
 from sklearn_lhcal.label_histogram import conger_kappa
 from sklearn_lhcal.metrics import confidence_interval, irreducible_loss
 
 PANELS, SHOWN = 60, 30
-COLOURS = {"fixed": BLUE, "random": ORANGE}
+COLOURS = {"fixed": "#0072B2", "random": "#E69F00"}
 NAMES = {
     "fixed": "these six raters, new conversations",
     "random": "new raters, new conversations",
@@ -60,7 +58,7 @@ for raters, found in intervals.items():
     print(f"{NAMES[raters]}: 95% intervals cover {covered:.0%}, median width {width:.3f}")
 
 # %%
-fig, axes = plt.subplots(1, 2, figsize=(8, 4.5), sharex=True, sharey=True, layout="constrained")
+fig, axes = plt.subplots(1, 2, figsize=(7.5, 4.5), sharex=True, sharey=True, layout="constrained")
 for ax, (raters, found) in zip(axes, intervals.items(), strict=True):
     for k, interval in enumerate(found[:SHOWN]):
         missed = not interval.low <= target <= interval.high

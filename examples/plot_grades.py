@@ -14,7 +14,6 @@ and Skene 1979), the first of them three times. The labels are **real**.
 # of them stands for him beside the others. A grade is a place on a line: ``distance="linear"``
 # counts the steps between two grades.
 import matplotlib.pyplot as plt
-from colours import BLUE, PALETTE, VERMILLION
 from scipy.stats import ttest_1samp
 
 from sklearn_lhcal.datasets import load_anesthesia_ratings, make_label_histograms
@@ -22,10 +21,12 @@ from sklearn_lhcal.display import ReliabilityDisplay
 from sklearn_lhcal.label_histogram import Annotations, krippendorff_alpha, pairwise_disagreement
 from sklearn_lhcal.metrics import confidence_interval, irreducible_loss, loss_decomposition
 
+BLUE, VERMILLION, GREEN = "#0072B2", "#D55E00", "#009E73"
 grades = load_anesthesia_ratings().annotations
 himself = Annotations.from_matrix(grades[:, :3], classes=[1, 2, 3, 4])
 others = Annotations.from_matrix(grades[:, [0, 3, 4, 5, 6]], classes=[1, 2, 3, 4])
 
+print(others)
 apart = confidence_interval(irreducible_loss, others, None, distance="linear", random_state=0)
 print(f"two differ by {2 * apart.estimate:.2f} steps ({2 * apart.low:.2f} to {2 * apart.high:.2f})")
 for kind in ("nominal", "linear", "quadratic"):
@@ -80,8 +81,8 @@ print(f"  aleatoric loss          {parts.irreducible_loss:.3f}")
 print(f"  epistemic loss          {parts.epistemic_loss:.3f}")
 print(f"  of it, calibration      {parts.calibration_loss:.3f}")
 
-fig, ax = plt.subplots(figsize=(5, 5.6), layout="constrained")
-ax.set_prop_cycle(color=PALETTE)
+fig, ax = plt.subplots(figsize=(5, 5.2), layout="constrained")
+ax.set_prop_cycle(color=[BLUE, VERMILLION, GREEN])
 for j in range(3):
     ReliabilityDisplay.from_predictions(
         data.counts,

@@ -3,7 +3,7 @@ Are machine judges as good as one more person?
 ==============================================
 
 Two of three simulated judges are at least as good as one more person, but the second adds little:
-it errs where the first errs. And 400 answers that people labelled are worth 450 beside a judge's
+it errs where the first errs. And 400 answers that people labelled are worth 451 beside a judge's
 labels of 5,000. Judges are language models that call answers of a chatbot harmful or not. The data
 are **simulated**.
 """
@@ -13,13 +13,8 @@ are **simulated**.
 # -----------------
 # People differ a little in how readily they say "harmful". The first judge knows the answers well.
 # The second mostly repeats the first. The third is strict.
-import os
-import sys
-from pathlib import Path
-
 import matplotlib.pyplot as plt
 import numpy as np
-from colours import PALETTE
 
 from sklearn_lhcal.label_histogram import Annotations
 from sklearn_lhcal.metrics import (
@@ -29,7 +24,7 @@ from sklearn_lhcal.metrics import (
     rater_comparison,
 )
 
-FOLDER = Path(os.path.relpath(Path(sys.argv[0]).parent), "output")
+PALETTE = ["#0072B2", "#D55E00", "#009E73"]
 rng = np.random.default_rng(0)
 
 
@@ -95,8 +90,7 @@ for m in sizes:
 # %%
 # The figure
 # ----------
-FOLDER.mkdir(exist_ok=True)
-figure, (left, right) = plt.subplots(1, 2, figsize=(9, 3.6), layout="constrained")
+figure, (left, right) = plt.subplots(1, 2, figsize=(7.5, 3.6), layout="constrained")
 for line, found in enumerate(table.comparisons.values()):
     delta = found.difference
     reach = [[delta.estimate - delta.low], [delta.high - delta.estimate]]
@@ -107,7 +101,7 @@ left.set(
     yticks=range(3),
     yticklabels=list(judges),
     ylim=(2.5, -0.5),
-    xlabel="disagreement with a person, minus that of two people",
+    xlabel="disagreement beyond that of two people",
     title="Judges beside one more person",
 )
 truth = (1 / (1 + np.exp(-u))).mean()
@@ -124,4 +118,4 @@ right.set_xticks(sizes, [str(m) for m in sizes])
 right.set(xlabel="answers with labels of people", ylabel="rate of harmful answers")
 right.set_title("5,000 answers with labels of a judge")
 right.legend(fontsize="small", ncols=2, loc="upper center", bbox_to_anchor=(0.5, 0.9))
-figure.savefig(FOLDER / "judges.png", dpi=150)
+plt.show()

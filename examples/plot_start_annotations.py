@@ -2,7 +2,7 @@
 A table of annotations and saved softmax outputs
 ================================================
 
-Calibration brings the error of the predicted disagreement from 0.159 to −0.017, which is not
+Calibration brings the error of the predicted disagreement from 0.159 to −0.024, which is not
 distinguishable from 0. You have two files: the labels that raters gave, and what a network predicts
 for each image.
 """
@@ -11,14 +11,27 @@ for each image.
 # Files to try it with
 # --------------------
 # Yours look the same: in ``annotations.csv`` a row is a label of one rater; in ``softmax.csv`` a
-# row is an image, and a column a class. These two are **simulated**:
-#
-# .. literalinclude:: ../../examples/start_data.py
-#    :pyobject: imaging_files
-import pandas as pd
-from start_data import imaging_files
+# row is an image, and a column a class. These two are **simulated**.
+from pathlib import Path
 
-folder = imaging_files()
+import numpy as np
+import pandas as pd
+
+from sklearn_lhcal.datasets import make_rater_study
+
+folder = Path("output")
+folder.mkdir(exist_ok=True)
+study = make_rater_study(1500, 6, design="partial", overconfidence=2.0, random_state=0)
+findings = np.array(["benign", "malignant", "unclear"])
+images = pd.Index([f"image {i:04}" for i in range(1500)], name="image")
+annotations = {
+    "image": images[study.y.row],
+    "reader": study.y.rater,
+    "finding": findings[study.y.label],
+}
+pd.DataFrame(annotations).to_csv(folder / "annotations.csv", index=False)
+pd.DataFrame(study.prediction, images, findings).to_csv(folder / "softmax.csv")
+
 table = pd.read_csv(folder / "annotations.csv")
 proba = pd.read_csv(folder / "softmax.csv", index_col="image")
 print(table.head(3), proba.head(3).round(2), sep="\n\n", end="\n\n")
@@ -50,16 +63,16 @@ for name, prediction in predictions.items():
 # %%
 # The figure
 # ----------
-from colours import CALIBRATED, RAW
+import matplotlib.pyplot as plt
 
 from sklearn_lhcal.display import ReliabilityDisplay
 
 ax = None
-for (name, prediction), color in zip(predictions.items(), (RAW, CALIBRATED), strict=True):
+for (name, prediction), color in zip(predictions.items(), ("#0072B2", "#009E73"), strict=True):
     show = ReliabilityDisplay.from_predictions
     how = {"kind": "disagreement", "n_bins": 6, "line_kwargs": {"color": color}}
     ax = show(y_test, prediction, name=name, ax=ax, **how).ax_
-ax.figure.savefig(folder / "start_annotations.png", dpi=150)
+plt.show()
 
 # %%
 # The calibrated points lie nearer to the diagonal. The whole report, without code::

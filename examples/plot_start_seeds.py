@@ -10,13 +10,16 @@ well. Five people have called each text toxic or not, and a model was trained th
 # Arrays to try it with
 # ---------------------
 # Yours come from ``np.load``: counts of shape (texts, classes), probabilities of shape (seeds,
-# texts, classes). These are **simulated**:
-#
-# .. literalinclude:: ../../examples/start_data.py
-#    :pyobject: toxic_texts
-from start_data import FOLDER, toxic_texts
+# texts, classes). These are **simulated**.
+import numpy as np
 
-counts, proba = toxic_texts()
+from sklearn_lhcal.datasets import make_label_histograms
+
+data = make_label_histograms(2000, n_classes=2, n_raters=5, overconfidence=2.0, random_state=0)
+noise = np.random.default_rng(0).normal(scale=0.7, size=(3, 2000, 2))
+proba = np.exp(np.log(data.prediction) + noise)
+proba /= proba.sum(axis=2, keepdims=True)
+counts = data.counts
 
 # %%
 # Before and after calibration
@@ -44,17 +47,16 @@ for name, prediction in predictions.items():
 # %%
 # The figure
 # ----------
-from colours import CALIBRATED, RAW
+import matplotlib.pyplot as plt
 
 from sklearn_lhcal.display import ReliabilityDisplay
 
 ax = None
-colours = RAW, CALIBRATED
-for (name, z), color in zip(predictions.items(), colours, strict=True):
+for (name, z), color in zip(predictions.items(), ("#0072B2", "#009E73"), strict=True):
     show = ReliabilityDisplay.from_predictions
     how = {"kind": "disagreement", "n_bins": 6, "line_kwargs": {"color": color}}
     ax = show(counts[test], z, name=name, ax=ax, **how).ax_
-ax.figure.savefig(FOLDER / "start_seeds.png", dpi=150)
+plt.show()
 
 # %%
 # Uncalibrated, the members predict less disagreement than there is. After calibration the points

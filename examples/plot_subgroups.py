@@ -65,12 +65,13 @@ repaired = pd.DataFrame(calibrator.predict_proba(X), columns=calibrator.classes_
 # %%
 # The other half, before and after. Filled dots are subgroups whose simultaneous 95% limits leave 0
 # out.
-fig, axes = plt.subplots(1, 2, figsize=(10, 4), sharex=True, sharey=True, layout="constrained")
+fig, axes = plt.subplots(1, 2, figsize=(7.5, 4), sharex=True, sharey=True, layout="constrained")
 for ax, (name, z) in zip(axes, {"before": prediction, "after": repaired}.items(), strict=True):
     SubgroupDisplay.from_predictions(
         y[kept], z[kept], cases[kept], class_name="disease", random_state=0, ax=ax
     )
     ax.set_title(f"{name} calibration by hospital")
     ax.locator_params(axis="x", nbins=5)
+    ax.set_xlabel("predicted too rarely (−) or too often (+)")
 axes[1].set_ylabel("")
 plt.show()

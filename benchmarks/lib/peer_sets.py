@@ -201,6 +201,8 @@ def probabilities(cell: Cell) -> dict[str, np.ndarray]:
     y = samples(cell.dataset)[1]
     _, calibrate, test = parts(cell.dataset, cell.split)
     fit, other = trained(cell.dataset, cell.classifier, cell.split)
+    # of naive Bayes with huge likelihoods, rounding leaves sums that are no 1
+    fit, other = (z / z.sum(axis=1, keepdims=True) for z in (fit, other))
     return {
         "cal_proba": fit[: cell.n],
         "cal_y": y[calibrate][: cell.n],

@@ -9,7 +9,7 @@ labels an image are used for calibration, all of them for judging.
 
     PREDICTIONS=my_network.npy python benchmarks/papers/decision_human_labels.py
 
-`cifar10h` in ``examples/saved_predictions.py`` says what that file holds, and what runs without it.
+`cifar10h` in ``benchmarks/lib/cifar10h.py`` says what that file holds, and what runs without it.
 """
 
 import sys
@@ -29,9 +29,9 @@ from sklearn_lhcal.metrics import (
     paired_difference,
 )
 
-# what examples share
-sys.path.insert(0, str(Path(__file__).parents[2] / "examples"))
-from saved_predictions import cifar10h, some_labels
+# what benchmarks share
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from lib.cifar10h import cifar10h, some_labels
 
 # Ten classes, eleven decisions.
 #

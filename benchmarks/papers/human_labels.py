@@ -7,7 +7,7 @@ against all labels.
 
     PREDICTIONS=my_network.npy python benchmarks/papers/human_labels.py
 
-`cifar10h` in ``examples/saved_predictions.py`` says what that file holds, and what runs without it.
+`cifar10h` in ``benchmarks/lib/cifar10h.py`` says what that file holds, and what runs without it.
 """
 
 import sys
@@ -40,9 +40,9 @@ from sklearn_lhcal.metrics import (
     posterior_epistemic_loss,
 )
 
-# what examples share
-sys.path.insert(0, str(Path(__file__).parents[2] / "examples"))
-from saved_predictions import cifar10h, some_labels
+# what benchmarks share
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from lib.cifar10h import cifar10h, some_labels
 
 # The data.
 # A random half of the images calibrates, with two labels each, drawn without replacement; the other

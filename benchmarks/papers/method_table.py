@@ -51,9 +51,9 @@ from sklearn_lhcal.metrics import (
 )
 from sklearn_lhcal.neural_network import NeuralClassifier
 
-# what examples share
-sys.path.insert(0, str(Path(__file__).parents[2] / "examples"))
-from small_network import small_network
+# what benchmarks share
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from lib.small_network import small_network
 
 # The predictors.
 # One network, trained on every image and on a shifted copy of it, so that shifts are nothing new to

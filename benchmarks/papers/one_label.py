@@ -28,9 +28,9 @@ from sklearn.datasets import load_digits
 from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection import train_test_split
 
-sys.path.append(str(Path(__file__).parents[2] / "examples"))
-from saved_predictions import cifar10h, some_labels
-from small_network import small_network
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from lib.cifar10h import cifar10h, some_labels
+from lib.small_network import small_network
 
 from sklearn_lhcal.calibration import (
     AlphaCalibration,

@@ -37,9 +37,9 @@ from sklearn_lhcal.metrics import (
 )
 from sklearn_lhcal.neural_network import KernelCalibrationPenalty, MMCEPenalty, NeuralClassifier
 
-# what examples share
-sys.path.insert(0, str(Path(__file__).parents[2] / "examples"))
-from small_network import small_network
+# what benchmarks share
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from lib.small_network import small_network
 
 # The networks.
 # One hidden layer, 300 training samples with one label each, and many epochs: without a penalty the

@@ -16,7 +16,7 @@ bounds = {
     "direct loss, from below": (DirectLoss(COSTS, bound="lower"), "#009E73", 5),
 }
 
-_, axes = plt.subplots(1, 2, figsize=(8.5, 3.6), layout="constrained", sharey=True)
+_, axes = plt.subplots(1, 2, figsize=(7.5, 3.4), layout="constrained", sharey=True)
 for label, ax in enumerate(axes):
     title = f"The class is the {('first', 'second')[label]}"
     counts = torch.zeros(len(first), 2, dtype=torch.float64)

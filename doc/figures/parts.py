@@ -16,7 +16,7 @@ PARTS = {
     "squared calibration error CL": ("#D55E00", "xx"),
 }
 
-_, ax = plt.subplots(figsize=(7.6, 2.4))
+_, ax = plt.subplots(figsize=(7.5, 2.4))
 for name, prediction in predictions.items():
     parts = loss_decomposition(counts[2000:], prediction)
     losses = (parts.irreducible_loss, parts.dispersion_loss, parts.calibration_loss)

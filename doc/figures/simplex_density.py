@@ -18,7 +18,7 @@ grid = np.stack([i.ravel()[below], j.ravel()[below]], axis=1) + 1 / 3
 grid = np.column_stack([grid, steps + 1 - grid.sum(axis=1)]) / (steps + 1)  # within the simplex
 corners = np.array([[0.0, 0.0], [1.0, 0.0], [0.5, np.sqrt(0.75)]])
 
-_, axes = plt.subplots(1, 3, figsize=(10, 3.4))
+_, axes = plt.subplots(1, 3, figsize=(7.5, 2.6))
 for ax, h in zip(axes, (likely / 5, likely, 5 * likely), strict=True):
     # k(x, z_i) = Dir(x | z_i/h + 1), Eq. (10)
     density = np.mean([dirichlet.pdf(grid.T, row / h + 1) for row in z], axis=0)

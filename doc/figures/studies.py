@@ -23,7 +23,7 @@ def what_alpha_changes():
     human = lines("human_labels", r"^(none|ts|vs|ms)" + interval)
     names = {"none": "unscaled", "ts": "temperature", "vs": "vector", "ms": "matrix"}
     colors = {"Raw": BLUE, "MCDO": ORANGE, "TTA": PURPLE}
-    _, axes = plt.subplots(1, 2, figsize=(10, 4.6), sharex=True)
+    _, axes = plt.subplots(1, 2, figsize=(7.5, 4.6), sharex=True)
     for i, (method, *ends) in enumerate(digits):
         predictor, _ = method.split()
         # the table of two labels comes first, then that of five
@@ -39,7 +39,7 @@ def what_alpha_changes():
     for ax, title in zip(axes, ("Mixed digits", "Human labels (CIFAR-10H)"), strict=True):
         ax.axvline(0, color="0.35", linestyle=(0, (1, 1.5)))
         ax.invert_yaxis()
-        ax.set(title=title, xlabel="Change of the disagreement loss L_φ by α")
+        ax.set(title=title, xlabel="Change of L_φ by α")
 
 
 def draw(ax, at, ends, color, filled=True):
@@ -93,7 +93,7 @@ def criteria():
         "direct loss": (4, GREEN, "^"),
         "margin rescaling": (6, VERMILLION, "D"),
     }
-    _, axes = plt.subplots(1, 2, figsize=(10, 4), sharey=True)
+    _, axes = plt.subplots(1, 2, figsize=(7.5, 4), sharey=True)
     ticks = [[2, 3, 5, 10, 20], [0.3, 0.4, 0.5, 0.6]]
     for ax, rows, title, at in zip(
         axes, (found[:4], found[4:]), ("Mushrooms", "Text"), ticks, strict=True
@@ -112,7 +112,7 @@ def criteria():
                     label=label,
                 )
         ax.set(
-            title=title, xscale="log", xlabel="Mean cost per sample, 95% intervals over 20 splits"
+            title=title, xscale="log", xlabel="Mean cost per sample,\n95% intervals over 20 splits"
         )
         ax.set_xticks(at, [f"{tick:g}" for tick in at])
         ax.minorticks_off()

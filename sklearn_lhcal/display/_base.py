@@ -19,7 +19,7 @@ else:
     Axes = Any
 
 # sizes of figures in inches; a square diagram above its histogram needs the greater height
-SQUARE = (5, 5.6)
+SQUARE = (5, 5.2)
 WIDE = (6, 4.5)
 
 # Okabe and Ito's colours, which people who see colours differently can tell apart too; their yellow
@@ -27,7 +27,7 @@ WIDE = (6, 4.5)
 PALETTE = ["#0072B2", "#D55E00", "#009E73", "#E69F00", "#CC79A7", "#56B4E9"]
 
 DOTTED = {"color": "0.35", "linewidth": 1, "linestyle": (0, (1, 1.5))}
-NOTE = {"textcoords": "offset points", "fontsize": "x-small", "color": "0.4"}
+NOTE = {"textcoords": "offset points", "fontsize": "small", "color": "0.4"}
 
 # of the height of the axes; labels of the vertical axis stand beside what is above the histogram
 STRIP_HEIGHT = 0.14
@@ -282,6 +282,6 @@ def _strip_axes(ax, unit: str):
     strip.yaxis.set_label_position("right")
     strip.yaxis.set_major_formatter("{x:,.0f}")
     strip.set_ylabel(unit, fontsize="small")
-    strip.tick_params(labelbottom=False, labelsize="x-small")
+    strip.tick_params(labelbottom=False, labelsize="small")
     strip.spines["top"].set_color("0.8")
     return strip

@@ -192,7 +192,7 @@ class SimplexCalibrationDisplay(PredictionDisplay):
         display
             Itself, with its artists.
         """
-        panels = self._take_axes(ax, (10.5, 4.6), n_panels=2)
+        panels = self._take_axes(ax, (7.5, 3.8), n_panels=2)
         found = self.result
         kernel = _distance(found.kernel_frequencies, found.points)
         binned = _distance(found.bin_frequencies, found.bin_centers)

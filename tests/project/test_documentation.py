@@ -11,7 +11,6 @@ import json
 import platform
 import re
 import runpy
-import sys
 import tomllib
 from codeop import compile_command
 from contextlib import redirect_stdout
@@ -105,8 +104,7 @@ def test_snippets_run_and_print_what_they_say(page, tmp_path, monkeypatch):
 @pytest.mark.skipif(platform.machine() not in ("x86_64", "AMD64"), reason="other dropout masks")
 def test_the_quickstart_prints_the_table_of_the_readme(tmp_path, monkeypatch):
     example, printed = ROOT / "examples" / "plot_quickstart.py", io.StringIO()
-    monkeypatch.setattr(sys, "argv", [str(example), "--figure", str(tmp_path / "figure.png")])
-    monkeypatch.syspath_prepend(example.parent)
+    monkeypatch.chdir(tmp_path)
     with redirect_stdout(printed):
         runpy.run_path(str(example), run_name="__main__")
     _, table, _ = printed.getvalue().split("\n\n", 2)

@@ -1,4 +1,4 @@
-"""The network of the examples on digits, defined once."""
+"""The network of the studies on digits, defined once."""
 
 import torch
 from torch import nn
