@@ -32,14 +32,7 @@ from pathlib import Path
 import numpy as np
 import torch
 from lib.problems import cancer, digits, health, marriage, mnist, party, visits
-from maps import (
-    PROBMETRICS,
-    fitted,
-    module_text,
-    source_in_five,
-    text_in_five,
-    trained,
-)
+from maps import PROBMETRICS, fitted, module_text, source_in_five, text_in_five, trained
 from scipy.stats import t
 from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
 from sklearn.linear_model import LogisticRegression

@@ -39,11 +39,7 @@ import torch
 from scipy.stats import norm
 
 from sklearn_lhcal.datasets import make_label_histograms
-from sklearn_lhcal.label_histogram import (
-    AdjudicatedRatingsWarning,
-    Annotations,
-    adjudication_test,
-)
+from sklearn_lhcal.label_histogram import AdjudicatedRatingsWarning, Annotations, adjudication_test
 from sklearn_lhcal.metrics import kernel_calibration_error, null_calibration_error
 from sklearn_lhcal.neural_network import KernelCalibrationPenalty
 
@@ -54,10 +50,7 @@ N_DRAWS = 99
 LEVEL = 0.1
 RATERS = (1, 5, 20, 50)
 LIKELY = {"bandwidth": "loo"}
-RESIDUAL = {
-    "residual": LIKELY,
-    "residual, h = .1": {"bandwidth": 0.1},
-}
+RESIDUAL = {"residual": LIKELY, "residual, h = .1": {"bandwidth": 0.1}}
 ALONE = ("sharpness", "class frequencies", "shape")
 OTHERS = {
     "second order": LIKELY | {"bias_correction": "second_order"},

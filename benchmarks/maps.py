@@ -142,10 +142,7 @@ TABLES = {
 }
 MADE = ("seven", "hundred", "mnist", "rare")
 # Not among those whose means are shown, unless named: --only hundred, --only rare.
-NAMED = {
-    "hundred": (hundred_classes, 8_000, ("LR",)),
-    "rare": (rare_class, 500, ("LR", "NB")),
-}
+NAMED = {"hundred": (hundred_classes, 8_000, ("LR",)), "rare": (rare_class, 500, ("LR", "NB"))}
 # Modules whose text has to be told apart, in pieces of so many lines.
 MODULES = [
     *("argparse", "ast", "calendar", "difflib", "doctest", "inspect", "locale", "mailbox"),

@@ -33,11 +33,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 
 from sklearn_lhcal.calibration import AlphaCalibration, TemperatureScaling
-from sklearn_lhcal.datasets import (
-    load_mixed_digits,
-    make_label_histograms,
-    make_rater_study,
-)
+from sklearn_lhcal.datasets import load_mixed_digits, make_label_histograms, make_rater_study
 from sklearn_lhcal.distributions import (
     Dirichlet,
     Distribution,

@@ -58,12 +58,7 @@ html_theme_options = {
     "navbar_end": ["theme-switcher"],
     "header_links_before_dropdown": 11,
     "show_prev_next": True,
-    "secondary_sidebar_items": {
-        "**": ["page-toc"],
-        "index": [],
-        "choose": [],
-        "migration": [],
-    },
+    "secondary_sidebar_items": {"**": ["page-toc"], "index": [], "choose": [], "migration": []},
     "footer_start": ["copyright"],
     "footer_end": [],
     "pygments_light_style": "tango",
@@ -112,10 +107,7 @@ plot_srcset = ["2x"]
 plot_html_show_formats = False
 plot_html_show_source_link = False
 plot_include_source = False
-plot_rcparams = {
-    "figure.constrained_layout.use": True,
-    "axes.prop_cycle": cycler(color=PALETTE),
-}
+plot_rcparams = {"figure.constrained_layout.use": True, "axes.prop_cycle": cycler(color=PALETTE)}
 plot_apply_rcparams = True
 
 # References into this package must resolve. Nothing is fetched: the names of other libraries that

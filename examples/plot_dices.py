@@ -16,10 +16,7 @@ from sklearn_lhcal.metrics import confidence_interval, irreducible_loss
 
 PANELS, SHOWN = 60, 30
 COLOURS = {"fixed": "#0072B2", "random": "#E69F00"}
-NAMES = {
-    "fixed": "these six raters, new conversations",
-    "random": "new raters, new conversations",
-}
+NAMES = {"fixed": "these six raters, new conversations", "random": "new raters, new conversations"}
 
 # %%
 # The study

@@ -100,11 +100,7 @@ for kind in LABELS:
 # Learn-then-test limits how many do: here, that in nine of ten trials at most a quarter of the
 # decided samples are decided wrongly.
 tested = RiskControlledDecision(
-    "proba",
-    budget=0.25,
-    method="learn_then_test",
-    target="decided",
-    confidence_level=0.9,
+    "proba", budget=0.25, method="learn_then_test", target="decided", confidence_level=0.9
 )
 
 

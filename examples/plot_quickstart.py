@@ -118,11 +118,7 @@ after a label  epistemic loss (Brier score minus disagreement) after one more la
 # Two predictions for the same samples are compared by the interval of their difference.
 for metric in (label_log_loss, disagreement_calibration_error):
     change = paired_difference(
-        metric,
-        counts_test,
-        predictions["stacked + α"],
-        predictions["uncalibrated"],
-        random_state=0,
+        metric, counts_test, predictions["stacked + α"], predictions["uncalibrated"], random_state=0
     )
     print(f"{metric.__name__}: {change.estimate:.3f} ({change.low:.3f} – {change.high:.3f})")
 

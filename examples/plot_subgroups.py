@@ -11,11 +11,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 
-from sklearn_lhcal.calibration import (
-    GroupedCalibration,
-    PrecomputedClassifier,
-    StackedCalibration,
-)
+from sklearn_lhcal.calibration import GroupedCalibration, PrecomputedClassifier, StackedCalibration
 from sklearn_lhcal.display import SubgroupDisplay
 from sklearn_lhcal.metrics import expected_accuracy, subgroup_audit
 

@@ -253,10 +253,7 @@ def streamed_decomposition(n, K, batch=50_000):
         return seen.result()
 
     return Case(
-        ours,
-        lambda: written_out(y, z),
-        "calibration loss",
-        lambda a, b: (float(a[3]), float(b[3])),
+        ours, lambda: written_out(y, z), "calibration loss", lambda a, b: (float(a[3]), float(b[3]))
     )
 
 
@@ -296,10 +293,7 @@ def streamed_mean(n, K, batch=50_000):
         return loss.mean(), loss.std(ddof=1) / np.sqrt(len(loss))
 
     return Case(
-        ours,
-        at_once,
-        "standard error",
-        lambda a, b: (float(a.standard_error), float(b[1])),
+        ours, at_once, "standard error", lambda a, b: (float(a.standard_error), float(b[1]))
     )
 
 

@@ -206,10 +206,7 @@ COVERED: dict[str, tuple] = {
     "class of 1.5 %, calibrated (150)": (lambda rng: rare(150, 0.015, rng), ONE),
     "class of 1.5 %, miscalibrated (150)": (lambda rng: rare(150, 0.015, rng, shift=1.0), ONE),
     "class of 2 %, 150 x 5 readers": (lambda rng: rare_read(150, 5, 0.02, 0.3, rng), READ),
-    "50 groups, lognormal 1.2, 200 rows": (
-        lambda rng: lognormal_groups(50, 200, 1.2, rng),
-        MEANS,
-    ),
+    "50 groups, lognormal 1.2, 200 rows": (lambda rng: lognormal_groups(50, 200, 1.2, rng), MEANS),
     # the figures from outside are of groups like these, as the first results of the others showed
     "50 groups of one label, lognormal 1.2": (lambda rng: alike_groups(50, 200, 1.2, rng), MEANS),
     "own: 40 cases, 2 % positive": (lambda rng: rare(40, 0.02, rng), ONE),
@@ -307,11 +304,7 @@ TESTED: dict[str, tuple] = {
     "class bias .5, K = 3, n = 200": (lambda rng: leaning(200, 0.5, rng), 0.1, 0.72),
     "size: K = 3, n = 200": (lambda rng: tempered(200, 3, 1.0, rng), 0.1, "at most .13"),
     "size: class of 1.5 %, n = 150": (lambda rng: rare(150, 0.015, rng), 0.1, "at most .13"),
-    "size: the same, 5 raters": (
-        lambda rng: rare(150, 0.015, rng, n_raters=5),
-        0.1,
-        "at most .13",
-    ),
+    "size: the same, 5 raters": (lambda rng: rare(150, 0.015, rng, n_raters=5), 0.1, "at most .13"),
 }
 
 

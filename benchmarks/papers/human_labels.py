@@ -111,10 +111,6 @@ for name in scaled:
 print("\nL_φ with α minus L_φ without, and its 95% interval")
 for name in scaled:
     change = paired_difference(
-        disagreement_squared_loss,
-        counts_test,
-        with_alpha[name],
-        without[name],
-        random_state=0,
+        disagreement_squared_loss, counts_test, with_alpha[name], without[name], random_state=0
     )
     print(f"{name:8}{change.estimate:9.4f}   {change.low:7.4f} – {change.high:7.4f}")

@@ -29,12 +29,7 @@ torch.set_num_threads(1)  # problems this small are no slower so
 FULL = os.environ.get("FULL") == "1"
 SIZES = [100, 200, 500, 1000, 2000, 5000, 10_000, 20_000] if FULL else [100, 200, 500, 1000, 2000]
 DRAWS = 20 if FULL else 5
-NAMES = [
-    "triangular bins (Doane)",
-    "kernel, published",
-    "kernel, residual",
-    "kernel, second order",
-]
+NAMES = ["triangular bins (Doane)", "kernel, published", "kernel, residual", "kernel, second order"]
 
 
 def sharpened(q: np.ndarray, temperature: float = 0.6) -> np.ndarray:

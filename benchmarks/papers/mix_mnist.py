@@ -22,11 +22,7 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection import train_test_split
 from torch import nn
 
-from sklearn_lhcal.calibration import (
-    AlphaCalibration,
-    PrecomputedClassifier,
-    TemperatureScaling,
-)
+from sklearn_lhcal.calibration import AlphaCalibration, PrecomputedClassifier, TemperatureScaling
 from sklearn_lhcal.datasets import make_mixed_images
 from sklearn_lhcal.distributions import PointMass, predict_dist
 from sklearn_lhcal.ensemble import MCDropoutClassifier

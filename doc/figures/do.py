@@ -14,12 +14,7 @@ from sklearn_lhcal.display import RaterDisplay, ReliabilityDisplay
 from sklearn_lhcal.distributions import Dirichlet
 from sklearn_lhcal.gaussian_process import SparseGPClassifier
 from sklearn_lhcal.label_histogram import Annotations, LabelHistogramClassifier
-from sklearn_lhcal.metrics import (
-    confidence_interval,
-    irreducible_loss,
-    label_log_loss,
-    model_risk,
-)
+from sklearn_lhcal.metrics import confidence_interval, irreducible_loss, label_log_loss, model_risk
 from sklearn_lhcal.model_selection import BallCarvingSplit
 from sklearn_lhcal.neural_network import LabelLogLoss
 

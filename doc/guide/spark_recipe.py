@@ -37,8 +37,7 @@ def scores_of(model, features, key):
         for frame in frames:
             dist = predict_dist(model, frame[features].to_numpy())
             yield frame[[key]].assign(
-                decision=dist.mean().argmax(axis=1),
-                disagreement=dist.disagreement(),
+                decision=dist.mean().argmax(axis=1), disagreement=dist.disagreement()
             )
 
     return scores

@@ -8,15 +8,7 @@ import numpy as np
 from .._rows import PredictionLike, read_labels
 from .._utils.types import BinsLike, LabelsLike, Seed, Strategy, Weights
 from ..metrics import MethodTable, calibration_loss, dispersion_loss, evaluate_methods
-from ._base import (
-    NOTE,
-    WIDE,
-    Axes,
-    PredictionDisplay,
-    drawn,
-    reach,
-    styled,
-)
+from ._base import NOTE, WIDE, Axes, PredictionDisplay, drawn, reach, styled
 
 _NAME = "name of a method"
 _LABEL = "label of a line of equal epistemic loss"

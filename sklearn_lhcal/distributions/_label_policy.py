@@ -100,10 +100,7 @@ class LabelPolicy:
 
 @checked
 def label_policy(
-    distribution: Distribution,
-    cost_matrix: ArrayLike,
-    price: float | ArrayLike,
-    horizon: int = 4,
+    distribution: Distribution, cost_matrix: ArrayLike, price: float | ArrayLike, horizon: int = 4
 ) -> LabelPolicy:
     """When to stop asking for labels of each sample, so that labels and decisions cost least.
 
@@ -178,11 +175,7 @@ def label_policy(
 
 @checked
 def allocate_labels(
-    distribution: Distribution,
-    cost_matrix: ArrayLike,
-    budget: int,
-    *,
-    max_labels: int = 4,
+    distribution: Distribution, cost_matrix: ArrayLike, budget: int, *, max_labels: int = 4
 ) -> Integers:
     """How many labels to ask for of each sample, all at once, where a number in all can be paid.
 

@@ -19,10 +19,7 @@ from ._mixture import Ensemble
 
 @checked
 def second_opinion_value(
-    distribution: Distribution,
-    cost_matrix: ArrayLike | None = None,
-    *,
-    distance: Distance = None,
+    distribution: Distribution, cost_matrix: ArrayLike | None = None, *, distance: Distance = None
 ) -> Floats:
     """Value of one more label in each sample: larger where a second opinion helps more.
 

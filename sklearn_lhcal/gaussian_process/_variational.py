@@ -277,13 +277,7 @@ def coordinate_ascent(
         k += 1
 
 
-def natural_gradients(
-    features: Features,
-    latent: Latent,
-    local: Terms,
-    batch_size: int,
-    generator,
-):
+def natural_gradients(features: Features, latent: Latent, local: Terms, batch_size: int, generator):
     """Yield (q, estimate of the bound) after an epoch of natural-gradient steps on mini-batches.
 
     A step blends the sums of the data with those of a batch, scaled to all samples. Its size t^−0.7
@@ -304,13 +298,7 @@ def natural_gradients(
 
 
 def natural_ascent(
-    features: Features,
-    latent: Latent,
-    tried: Sums,
-    local: Terms,
-    *,
-    max_iter: int,
-    tol: float,
+    features: Features, latent: Latent, tried: Sums, local: Terms, *, max_iter: int, tol: float
 ):
     """Yield (q, bound) of natural-gradient ascent on the true bound E_q[log-likelihood] − KL.
 

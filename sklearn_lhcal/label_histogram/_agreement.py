@@ -482,10 +482,7 @@ def cohen_kappa(
 
 @metric(_coefficient(of_sums=alpha, least_raters=2, terms=_alpha_terms, of_unit=_of_alpha))
 def krippendorff_alpha(
-    y: LabelsLike,
-    *,
-    weights: Similarity = "nominal",
-    sample_weight: Weights = None,
+    y: LabelsLike, *, weights: Similarity = "nominal", sample_weight: Weights = None
 ) -> float:
     """Krippendorff's alpha, one minus observed by expected disagreement: larger is better.
 

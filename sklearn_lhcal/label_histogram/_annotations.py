@@ -506,11 +506,7 @@ class Annotations(Ratings):
 
     @checked
     def subsample(
-        self,
-        *,
-        per_row: int | None = None,
-        n_raters: int | None = None,
-        random_state: Seed = None,
+        self, *, per_row: int | None = None, n_raters: int | None = None, random_state: Seed = None
     ) -> Self:
         """Fewer labels, as if fewer had been asked for: of a smaller panel, or of each sample.
 

@@ -88,17 +88,7 @@ class BinSums:
         with np.errstate(divide="ignore", invalid="ignore"):
             wc = weight * (s / (n[:, None] - 1))
 
-        terms = (
-            weight,
-            weight**2,
-            we,
-            we * e,
-            we**2,
-            wc,
-            weight * z,
-            weight * mu**2,
-            weight * s,
-        )
+        terms = (weight, weight**2, we, we * e, we**2, wc, weight * z, weight * mu**2, weight * s)
         for sums, values in zip(self.table, terms, strict=True):
             each = np.broadcast_to(values, z.shape).ravel()
             sums += np.bincount(index, each, K * B).reshape(K, B)

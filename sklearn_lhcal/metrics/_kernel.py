@@ -275,14 +275,7 @@ def kernel_sharpness(
 
 
 def mean_errors(
-    rows: Rows,
-    mu,
-    kind,
-    h: float,
-    p: float,
-    estimate: str | None,
-    device,
-    B: Floats | None = None,
+    rows: Rows, mu, kind, h: float, p: float, estimate: str | None, device, B: Floats | None = None
 ) -> Floats:
     """Weighted means over samples, shape (S,), of S versions of the frequencies μ̂ (n, S, K).
 

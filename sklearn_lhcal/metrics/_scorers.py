@@ -304,9 +304,7 @@ class _DecisionScorer(LabelHistogramScorer):
         return True
 
 
-def make_decision_scorer(
-    cost_matrix: CostsOfRows | None = None,
-) -> _DecisionScorer:
+def make_decision_scorer(cost_matrix: CostsOfRows | None = None) -> _DecisionScorer:
     """A scorer for ``scoring=``: minus the risk of a classifier's Bayes decisions.
 
     Parameters

@@ -150,10 +150,7 @@ class BallCarvingSplit(BaseEstimator):
         return next(self._splits(X, y))
 
     def scorer(
-        self,
-        X: Samples,
-        y: LabelsLike,
-        scoring: str = "neg_epistemic_calibration_error",
+        self, X: Samples, y: LabelsLike, scoring: str = "neg_epistemic_calibration_error"
     ) -> MetricFunction:
         """A scorer for searches over these splits, whose reference is P3's f_aug.
 

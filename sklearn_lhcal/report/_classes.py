@@ -189,10 +189,7 @@ CAPTURED = {
     "irreducible_loss": metrics.irreducible_loss,
     "expected_squared_loss": metrics.expected_squared_loss,
 }
-WORDS = {
-    "irreducible_loss": "disagreement between raters",
-    "expected_squared_loss": "Brier score",
-}
+WORDS = {"irreducible_loss": "disagreement between raters", "expected_squared_loss": "Brier score"}
 # A sentence is about that share of the cases.
 _TENTH = 0.1
 # Rounding does not decide which cases are referred.

@@ -8,10 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..display import (
-    DecisionCurveDisplay,
-    ReliabilityDisplay,
-)
+from ..display import DecisionCurveDisplay, ReliabilityDisplay
 from ..distributions import Distribution
 from ._classes import WORDS, Referral
 from ._numbers import Number

@@ -87,8 +87,7 @@ def test_a_named_layer_is_that_layers_outputs_as_features(data, net):
         data.X, data.counts
     )
     given = AlphaCalibration(
-        TemperatureScaling(FrozenEstimator(net)),
-        features=lambda X: outputs(net, X, "drop"),
+        TemperatureScaling(FrozenEstimator(net)), features=lambda X: outputs(net, X, "drop")
     ).fit(data.X, data.counts)
     assert_allclose(named.predict_dist(data.X).total, given.predict_dist(data.X).total, rtol=1e-6)
     assert len(named.coef_) == 12

@@ -2,17 +2,7 @@
 
 import numpy as np
 import pytest
-from faults import (
-    OTHER,
-    OTHER_Y,
-    Fault,
-    X,
-    Y,
-    failing,
-    points,
-    same,
-    state,
-)
+from faults import OTHER, OTHER_Y, Fault, X, Y, failing, points, same, state
 from sklearn.linear_model import LogisticRegression
 
 from sklearn_lhcal import calibration

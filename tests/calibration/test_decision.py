@@ -392,10 +392,7 @@ def test_zeros_of_the_classifier_are_seen(scaling, data):
         ),
         ({"cost_matrix": np.ones((3, 2))}, "nothing is to decide"),
         ({"cost_matrix": np.ones((2, 2))}, "has 2 rows, expected one for each of 3 classes"),
-        (
-            {"inner_cv": 0},
-            "inner_cv must be an int of at least 2, got 0",
-        ),
+        ({"inner_cv": 0}, "inner_cv must be an int of at least 2, got 0"),
         ({"inner_cv": -3}, "inner_cv must be an int of at least 2, got -3"),
         ({"inner_cv": 2.5}, "inner_cv must be an int, got 2.5"),
         ({"grid": "papers"}, "grid must be a dict, \"paper\" or None, got 'papers'"),
@@ -425,10 +422,7 @@ def test_zeros_of_the_classifier_are_seen(scaling, data):
         ({"mixing": 0.1}, 'mixing must be "auto", "uniform", "prior" or None, got 0.1'),
         ({"safeguard": "a"}, "safeguard must be a number, .*, got 'a'"),
         ({"safeguard": -1.0}, "safeguard must be a finite number of at least 0, got -1.0"),
-        (
-            {"scaling": "vector", "bias_penalty": -1.0},
-            "bias_penalty must be a",
-        ),
+        ({"scaling": "vector", "bias_penalty": -1.0}, "bias_penalty must be a"),
         (
             {"cost_matrix": [[0, 1], [np.inf, 0], [1, 1]]},
             r"NaN or infinite values \(first in sample 1\)",

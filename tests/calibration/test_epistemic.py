@@ -331,10 +331,7 @@ def test_point_predictions_have_no_mutual_information(board):
             "cannot be fitted anew",
         ),
         ({"estimator": PrecomputedClassifier()}, "PrecomputedClassifier cannot be fitted anew"),
-        (
-            {"estimator": "proba"},
-            "estimator must be a classifier, got 'proba'",
-        ),
+        ({"estimator": "proba"}, "estimator must be a classifier, got 'proba'"),
         ({"estimator": StandardScaler()}, "must be a classifier with fit and predict"),
         ({"uncertainty": "variance"}, 'must be "mutual_information", "entropy" or a function'),
         ({"method": "papers"}, r"method must be \"rising\" or \"paper\", got 'papers'"),

@@ -22,11 +22,7 @@ from sklearn_lhcal.calibration import (
 from sklearn_lhcal.calibration._rows import CalibrationRows
 from sklearn_lhcal.calibration._scaling.fit import unit_beta
 
-KINDS = {
-    "T": TemperatureScaling,
-    "BC": BiasCorrectedTemperatureScaling,
-    "V": VectorScaling,
-}
+KINDS = {"T": TemperatureScaling, "BC": BiasCorrectedTemperatureScaling, "V": VectorScaling}
 SCALES = [1e-9, 1e-3, 1.0, 1e3, 1e9]
 
 

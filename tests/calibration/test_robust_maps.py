@@ -47,11 +47,7 @@ FLOORED = [
     BiasCorrectedTemperatureScaling("proba", mixing="uniform"),
     VectorScaling("proba", mixing="uniform"),
 ]
-SHRUNK = [
-    BiasCorrectedTemperatureScaling("proba"),
-    VectorScaling("proba"),
-    MatrixScaling("proba"),
-]
+SHRUNK = [BiasCorrectedTemperatureScaling("proba"), VectorScaling("proba"), MatrixScaling("proba")]
 
 
 def name(thing):

@@ -9,11 +9,7 @@ from loopback import left_in, serving
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.datasets import load_digits
 
-from sklearn_lhcal.datasets import (
-    fetch_dermamnist,
-    load_mixed_digits,
-    make_mixed_images,
-)
+from sklearn_lhcal.datasets import fetch_dermamnist, load_mixed_digits, make_mixed_images
 from sklearn_lhcal.label_histogram import KnownProbabilities
 
 NAME = "dermamnist.npz"

@@ -44,12 +44,7 @@ def test_the_truth_is_what_new_readers_say(rater_std, slope_std):
     The mean of squared standardised differences is 1 within five standard errors.
     """
     study = make_rater_study(
-        100,
-        design="crowd",
-        per_row=400,
-        rater_std=rater_std,
-        slope_std=slope_std,
-        random_state=1,
+        100, design="crowd", per_row=400, rater_std=rater_std, slope_std=slope_std, random_state=1
     )
     Q = study.proba
     np.testing.assert_allclose(Q.sum(axis=1), 1, rtol=1e-12)

@@ -16,12 +16,7 @@ from hypothesis import strategies as st
 from scipy import stats
 from scipy.special import expit, log_expit
 
-from sklearn_lhcal.distributions import (
-    Distribution,
-    Ensemble,
-    LogisticNormal,
-    PointMass,
-)
+from sklearn_lhcal.distributions import Distribution, Ensemble, LogisticNormal, PointMass
 
 LOCS, SCALES = [-20.0, 0.75], [2.0**-20, 1.0, 30.0]
 

@@ -11,11 +11,7 @@ from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
 
 from sklearn_lhcal.calibration import TemperatureScaling
-from sklearn_lhcal.label_histogram import (
-    Annotations,
-    LabelHistogramClassifier,
-    check_counts,
-)
+from sklearn_lhcal.label_histogram import Annotations, LabelHistogramClassifier, check_counts
 from sklearn_lhcal.metrics import (
     epistemic_loss,
     expected_squared_loss,
@@ -50,10 +46,7 @@ def said(y):
     """The set of (item, rater, label): all that annotations know."""
     items = np.arange(len(y)) if y.items is None else y.items
     triples = zip(
-        items[y.row].tolist(),
-        y.raters[y.rater].tolist(),
-        y.classes[y.label].tolist(),
-        strict=True,
+        items[y.row].tolist(), y.raters[y.rater].tolist(), y.classes[y.label].tolist(), strict=True
     )
     return set(triples)
 

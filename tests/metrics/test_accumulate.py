@@ -14,10 +14,7 @@ from sklearn_lhcal import metrics
 from sklearn_lhcal.datasets import make_label_histograms
 from sklearn_lhcal.distributions import Dirichlet
 from sklearn_lhcal.label_histogram import Annotations, KnownProbabilities
-from sklearn_lhcal.metrics import (
-    MetricAccumulator,
-    loss_decomposition,
-)
+from sklearn_lhcal.metrics import MetricAccumulator, loss_decomposition
 
 N, B = 240, 8
 MEANS = {

@@ -82,10 +82,7 @@ def test_the_gain_of_histograms():
             "y_pred predicts .*2.* in sample 1, which is none of the classes",
         ),
         (([[1, 0], [0, 1]], [0, 1], ["a", "b"]), "y_reference predicts .*'a'.* in sample 0"),
-        (
-            ([[1, 0], [0, 1]], [[0.5, 0.5], [1, 0]], [0, 1]),
-            "y_pred must be 1-D, got shape",
-        ),
+        (([[1, 0], [0, 1]], [[0.5, 0.5], [1, 0]], [0, 1]), "y_pred must be 1-D, got shape"),
         (([[1, 0], [0, 0]], [0, 1], [0, 1]), "without labels"),
     ],
 )

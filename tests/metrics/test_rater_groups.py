@@ -165,8 +165,7 @@ def test_what_samples_share_cancels():
 
 @pytest.mark.parametrize("raters", ["random", "fixed"])
 @pytest.mark.parametrize(
-    ("metric", "prediction"),
-    [(label_log_loss, Z), (conger_kappa, None), (ERROR, Z)],
+    ("metric", "prediction"), [(label_log_loss, Z), (conger_kappa, None), (ERROR, Z)]
 )
 def test_exchanged_groups_turn_the_sign(metric, prediction, raters):
     how = {"raters": raters, "random_state": 0}

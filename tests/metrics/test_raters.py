@@ -249,12 +249,7 @@ def test_rows_without_ratings_are_dropped_with_all_that_is_theirs(wrap):
     metric = wrap(expected_squared_loss)
     with_gaps = confidence_interval(metric, gaps, z, sample_weight=w, groups=groups, random_state=0)
     without = confidence_interval(
-        metric,
-        y[~empty],
-        z[~empty],
-        sample_weight=w[~empty],
-        groups=groups[~empty],
-        random_state=0,
+        metric, y[~empty], z[~empty], sample_weight=w[~empty], groups=groups[~empty], random_state=0
     )
     assert_allclose(with_gaps, without, rtol=1e-12)
 

@@ -106,14 +106,8 @@ def test_samples_without_weight_or_label_are_in_no_subgroup():
     [
         ({"sex": SEX[:-1]}, r"subgroups\['sex'\] has 119 samples, expected 120"),
         (SEX[:-1], r"subgroups\['subgroup'\] has 119 samples"),
-        (
-            {"sex": SEX, "site": np.ones(N)},
-            r"subgroups\['site'\] has one value only, site=1.0",
-        ),
-        (
-            {"name": np.arange(N).astype(str)},
-            r"All subgroups .* of 120 has 1",
-        ),
+        ({"sex": SEX, "site": np.ones(N)}, r"subgroups\['site'\] has one value only, site=1.0"),
+        ({"name": np.arange(N).astype(str)}, r"All subgroups .* of 120 has 1"),
         ({"mixed": np.where(SITE == 0, "a", SITE.astype(object))}, "types that cannot be sorted"),
         (np.zeros((N, 2, 2)), "subgroups must have one or two axes"),
         ({}, "subgroups has no columns"),

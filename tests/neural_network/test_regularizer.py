@@ -246,10 +246,7 @@ def test_parameters_of_the_regularizer(data):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (
-            {"regularizer": "mmce"},
-            r"regularizer must be a Module or None, got 'mmce'",
-        ),
+        ({"regularizer": "mmce"}, r"regularizer must be a Module or None, got 'mmce'"),
         ({"regularizer": MMCEPenalty}, "regularizer must be a Module or None"),
         ({"regularizer_weight": -1.0}, "regularizer_weight must be a finite number"),
         (

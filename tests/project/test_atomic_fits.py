@@ -83,11 +83,7 @@ CASES = {
         OTHER,
     ),
     "NeuralClassifier": (lambda: network(random_state=0, early_stopping=2), X, OTHER),
-    "PrecomputedClassifier": (
-        lambda: PrecomputedClassifier("proba"),
-        PROBA,
-        OTHER_PROBA,
-    ),
+    "PrecomputedClassifier": (lambda: PrecomputedClassifier("proba"), PROBA, OTHER_PROBA),
 }
 CASES |= {
     name: (make, X, OTHER)

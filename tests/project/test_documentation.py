@@ -172,12 +172,7 @@ def test_each_benchmark_is_cited_and_each_that_is_cited_is_there():
 
 def test_the_guide_has_snippets():
     with_code = {page.name for page in PAGES if list(snippets(page))}
-    assert {
-        "README.md",
-        "quickstart.rst",
-        "several_labels.rst",
-        "scikit_learn.rst",
-    } <= with_code
+    assert {"README.md", "quickstart.rst", "several_labels.rst", "scikit_learn.rst"} <= with_code
 
 
 def public_modules():

@@ -11,18 +11,7 @@ import pandas as pd
 import polars as pl
 import pytest
 import scipy.sparse as sp
-from error_cases import (
-    FITTED,
-    HINT,
-    METRICS,
-    ON_BOTH,
-    X,
-    Y,
-    Z,
-    changed,
-    numbers,
-    result,
-)
+from error_cases import FITTED, HINT, METRICS, ON_BOTH, X, Y, Z, changed, numbers, result
 from scorer_cases import SCORERS
 from sklearn.naive_bayes import GaussianNB
 
@@ -273,10 +262,7 @@ BAD_OPTION = [
     ({"n_bins": [0.5]}, "two at least"),
     ({"n_bins": [0.0, np.nan, 1.0]}, "finite"),
     ({"strategy": "equal"}, 'strategy must be "uniform" or "quantile", got \'equal\''),
-    (
-        {"bias_correction": "debiased"},
-        "bias_correction must be .*None.*, got 'debiased'",
-    ),
+    ({"bias_correction": "debiased"}, "bias_correction must be .*None.*, got 'debiased'"),
 ]
 
 WITH_OPTIONS = {name: partial(m, Y, Z) for name, m in METRICS.items()}

@@ -18,11 +18,7 @@ from sklearn_lhcal import metrics
 from sklearn_lhcal.calibration import TemperatureScaling
 from sklearn_lhcal.distributions import Dirichlet, Ensemble, PointMass
 from sklearn_lhcal.gaussian_process import SparseGPClassifier
-from sklearn_lhcal.label_histogram import (
-    KnownProbabilities,
-    LabelHistogramClassifier,
-    check_counts,
-)
+from sklearn_lhcal.label_histogram import KnownProbabilities, LabelHistogramClassifier, check_counts
 from sklearn_lhcal.metrics import MetricAccumulator, get_scorer
 from sklearn_lhcal.neural_network import NeuralClassifier
 

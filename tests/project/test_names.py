@@ -35,11 +35,7 @@ from sklearn_lhcal.distributions import (
     predict_dist,
     predict_epistemic,
 )
-from sklearn_lhcal.label_histogram import (
-    KnownProbabilities,
-    LabelHistogramClassifier,
-    check_counts,
-)
+from sklearn_lhcal.label_histogram import KnownProbabilities, LabelHistogramClassifier, check_counts
 from sklearn_lhcal.metrics import confidence_interval, get_scorer, get_scorer_names
 from sklearn_lhcal.model_selection import cross_val_predict
 
@@ -437,12 +433,7 @@ TABLE = {
     },
     "names": {"bare": "", "sorted": "", "unsorted": "", "numbers": "not known"},
     "column numbers": {"bare": "", "sorted": "", "unsorted": "not sorted", "numbers": "not known"},
-    "numbers": {
-        "bare": "not known",
-        "sorted": "not known",
-        "unsorted": "not known",
-        "numbers": "",
-    },
+    "numbers": {"bare": "not known", "sorted": "not known", "unsorted": "not known", "numbers": ""},
 }
 
 

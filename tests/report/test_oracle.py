@@ -337,10 +337,7 @@ PUBLIC = {
     ),
     "expected_squared_loss": (metrics.expected_squared_loss, lambda y, p: brier(y, p).mean()),
     "irreducible_loss": (metrics.irreducible_loss, lambda y, p: disagreement(y).mean()),
-    "epistemic_loss": (
-        metrics.epistemic_loss,
-        lambda y, p: (brier(y, p) - disagreement(y)).mean(),
-    ),
+    "epistemic_loss": (metrics.epistemic_loss, lambda y, p: (brier(y, p) - disagreement(y)).mean()),
     "calibration_error": (metrics.calibration_error, None),
     "calibration_loss": (metrics.calibration_loss, None),
     "dispersion_loss": (metrics.dispersion_loss, None),

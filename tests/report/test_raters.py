@@ -4,11 +4,7 @@ import numpy as np
 import pytest
 
 from sklearn_lhcal.label_histogram import Annotations, fleiss_kappa, krippendorff_alpha
-from sklearn_lhcal.metrics import (
-    expected_accuracy,
-    rater_comparison,
-    rater_group_difference,
-)
+from sklearn_lhcal.metrics import expected_accuracy, rater_comparison, rater_group_difference
 from sklearn_lhcal.report import report
 
 pytest.importorskip("jinja2")

@@ -155,10 +155,7 @@ def test_samples_are_selected_along_one_axis(data, rows):
 def test_levels_of_names_are_no_names_of_costs(data):
     levels = pd.MultiIndex.from_tuples([("a", 1), ("b", 2), ("c", 3)])
     right = DecisionCalibration("proba", cost_matrix=COSTS).fit(data.proba, data.counts)
-    for frame in (
-        pd.DataFrame(COSTS, index=levels),
-        pd.DataFrame(COSTS, columns=levels),
-    ):
+    for frame in (pd.DataFrame(COSTS, index=levels), pd.DataFrame(COSTS, columns=levels)):
         found = DecisionCalibration("proba", cost_matrix=frame).fit(data.proba, data.counts)
         assert_array_equal(found.decide(data.proba), right.decide(data.proba))
 

@@ -64,8 +64,7 @@ def of_type(z, name):
 
 
 @pytest.mark.parametrize(
-    ("name", "digits"),
-    [("float16", 1e-3), ("bfloat16", 1e-2), ("float32", 1e-6), ("tensor", 1e-6)],
+    ("name", "digits"), [("float16", 1e-3), ("bfloat16", 1e-2), ("float32", 1e-6), ("tensor", 1e-6)]
 )
 @pytest.mark.parametrize("calibrator", [TemperatureScaling, StackedCalibration])
 def test_one_tolerance_for_each_type(data, u, calibrator, name, digits):

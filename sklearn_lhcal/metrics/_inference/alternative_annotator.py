@@ -15,11 +15,7 @@ from ..._utils.checks import checked
 from ..._utils.distances import Distance
 from ..._utils.results import DataFrame, frame_of, result
 from .._evaluate import apart
-from .rater_comparison import (
-    compared,
-    named_raters,
-    with_votes,
-)
+from .rater_comparison import compared, named_raters, with_votes
 
 # samples that she or the model wins alone, below which Student's test is not believed
 _FEW = 20

@@ -176,12 +176,7 @@ def possible_terms(values: Callable, rows: Rows, least_raters: int = 1) -> tuple
 
 
 def ends_of_few(
-    of_row: Floats,
-    possible: Floats,
-    p: Floats,
-    rows: Rows,
-    level: float,
-    few: float = FEW_TERMS,
+    of_row: Floats, possible: Floats, p: Floats, rows: Rows, level: float, few: float = FEW_TERMS
 ) -> Floats:
     """The endpoint interval of a mean of terms that few units have other than the median.
 
