@@ -53,10 +53,14 @@ html_css_files = ["custom.css"]
 html_js_files = ["scroll.js"]
 html_title = f"{project} {version}"
 html_show_sourcelink = False
+html_context = {"repository": repository}
 html_theme_options = {
     "logo": {"text": project},
     "navbar_align": "left",
-    "navbar_end": ["theme-switcher"],
+    "navbar_end": ["version-switcher", "theme-switcher"],
+    # Each version has a folder beside the others; all read the list of the newest.
+    "switcher": {"json_url": "../dev/_static/switcher.json", "version_match": version},
+    "check_switcher": False,
     "header_links_before_dropdown": 11,
     "show_prev_next": True,
     "secondary_sidebar_items": {
@@ -66,7 +70,7 @@ html_theme_options = {
         "migration": [],
     },
     "footer_start": ["copyright"],
-    "footer_end": [],
+    "footer_end": ["report-problem"],
     "pygments_light_style": "tango",
 }
 # Pages without pages below them.
