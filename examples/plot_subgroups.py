@@ -4,15 +4,18 @@ For whom is the model wrong?
 
 A model is calibrated on average and wrong in one hospital. Accuracy by hospital misleads, since in
 another hospital raters merely disagree more. `subgroup_audit` finds the hospital where the model is
-wrong; a calibrator for that hospital alone mends it, on cases that neither saw. The data are
-simulated.
+wrong; `GroupedCalibration` repairs it, on cases that neither saw. The data are simulated.
 """
 
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 
-from sklearn_lhcal.calibration import VectorScaling
+from sklearn_lhcal.calibration import (
+    GroupedCalibration,
+    PrecomputedClassifier,
+    StackedCalibration,
+)
 from sklearn_lhcal.display import SubgroupDisplay
 from sklearn_lhcal.metrics import expected_accuracy, subgroup_audit
 
@@ -50,21 +53,24 @@ audit = subgroup_audit(y[audited], prediction[audited], cases[audited], random_s
 print(audit)
 
 # %%
-# A calibrator of its own for the west, fitted on the audited half.
-west = (cases.hospital == "west").to_numpy()
-own = VectorScaling("proba").fit(prediction[audited & west], y[audited & west])
-mended = prediction.copy()
-mended.loc[west, own.classes_] = own.predict_proba(prediction[west])
+# One calibrator for all hospitals, with a slope and biases of each, fitted on the audited half. The
+# hospital stands in X beside the model's outputs.
+X = pd.concat([prediction, cases], axis=1)
+saved = PrecomputedClassifier("proba", columns=["healthy", "disease"])
+calibrator = GroupedCalibration(StackedCalibration(saved), by=["hospital"])
+calibrator.fit(X[audited], y[audited])
+print(calibrator.effects_.to_frame().xs("disease", level="class")[["n_samples", "slope", "bias"]])
+repaired = pd.DataFrame(calibrator.predict_proba(X), columns=calibrator.classes_)
 
 # %%
 # The other half, before and after. Filled dots are subgroups whose simultaneous 95% limits leave 0
 # out.
 fig, axes = plt.subplots(1, 2, figsize=(10, 4), sharex=True, sharey=True, layout="constrained")
-for ax, (name, z) in zip(axes, {"before": prediction, "after": mended}.items(), strict=True):
+for ax, (name, z) in zip(axes, {"before": prediction, "after": repaired}.items(), strict=True):
     SubgroupDisplay.from_predictions(
         y[kept], z[kept], cases[kept], class_name="disease", random_state=0, ax=ax
     )
-    ax.set_title(f"{name} recalibration of the west")
+    ax.set_title(f"{name} calibration by hospital")
     ax.locator_params(axis="x", nbins=5)
 axes[1].set_ylabel("")
 plt.show()

@@ -253,6 +253,9 @@ INSTANCES: dict[str, Callable] = {
     "EpistemicCalibration": lambda: calibration.EpistemicCalibration(
         FOREST, splitter=Thirds(), n_bins=1
     ),
+    "GroupedCalibration": lambda: calibration.GroupedCalibration(
+        calibration.TemperatureScaling(MODEL, cv=2), by=lambda X: np.arange(len(X)) % 2
+    ),
     "ConformalClassifier": lambda: calibration.ConformalClassifier(
         MODEL, calibration_size=0.5, random_state=0
     ),

@@ -6,8 +6,8 @@ a) what CalibratedClassifierCV fits, ours fits;
 b) the log loss of a scaling is at most that of the same scaling on saved out-of-fold probabilities
    + 0.02, that of a sigmoid (``ensemble=False``) + 0.01 and that of the model itself + 0.01; of a
    temperature that of the model itself; α-calibration keeps the probabilities that it calibrates,
-   and its disagreement loss is at most the model's; prediction sets cover; decisions cost at most
-   what the model's own cost;
+   and its disagreement loss is at most the model's; groups lose at most 0.01 to the common
+   calibrator inside; prediction sets cover; decisions cost at most what the model's own cost;
 c) where class frequencies changed, the mean probability of a class is within 0.01 of its frequency;
 d) probabilities lie in [0, 1], sum to 1 and suit scikit-learn's metrics, and the decision function
    is finite and has their order;
@@ -58,6 +58,7 @@ from sklearn_lhcal.calibration import (
     BiasCorrectedTemperatureScaling,
     ConformalClassifier,
     DecisionCalibration,
+    GroupedCalibration,
     MatrixScaling,
     StackedCalibration,
     TemperatureScaling,
@@ -76,6 +77,7 @@ SCALINGS = {
 CALIBRATORS = {
     **SCALINGS,
     "α": AlphaCalibration,
+    "groups": GroupedCalibration,
     "sets": ConformalClassifier,
     "decisions": DecisionCalibration,
 }
@@ -406,6 +408,8 @@ def measured(key: str, at: Setting) -> Cell:
             numbers["itself"] = loss_of(itself, y)
             itself = itself / itself.sum(axis=1, keepdims=True)
             numbers["its disagreement"] = disagreement_squared_loss(seen, itself)
+    if key == "groups":
+        numbers["common"] = loss_of(calibrator.estimator_.predict_proba(at.test.X), y)
     if key == "sets":
         sets = calibrator.predict_set(at.test.X)
         numbers["coverage"] = float(sets[np.arange(len(y)), y].mean())
@@ -428,7 +432,16 @@ def calibrator_of(key: str, at: Setting):
         names = at.classes
         C = pd.DataFrame(costs(len(names)), index=names, columns=names)
         return DecisionCalibration(model, C)
+    if key == "groups":
+        return GroupedCalibration(StackedCalibration(model), by=is_positive)
     return CALIBRATORS[key](StackedCalibration(model) if key == "α" else model)
+
+
+def is_positive(X) -> np.ndarray:
+    """Two groups, by the first column of an array, a sparse matrix or a frame."""
+    first = X.iloc[:, 0] if hasattr(X, "iloc") else X[:, [0]]
+    first = first.toarray() if hasattr(first, "toarray") else np.asarray(first)
+    return first.ravel() > 0
 
 
 def on_saved(key: str, at: Setting, given) -> np.ndarray:
@@ -455,7 +468,7 @@ def judged(key: str, splits: list[Cell], is_shifted: bool, slack: float = 0.0) -
 
     if key == "T":
         check("b: above itself", ("loss", "itself"), 0.0)
-    elif key in SCALINGS or key == "α":
+    elif key in SCALINGS or key in ("α", "groups"):
         check("b: above itself", ("loss", "itself"), OF_ITSELF)
         check("b: above what is inside", ("loss", "inside"), 1e-6)
         check("b: below what is inside", ("loss", "inside"), 1e-6, -1.0)
@@ -464,6 +477,7 @@ def judged(key: str, splits: list[Cell], is_shifted: bool, slack: float = 0.0) -
         if is_shifted:
             check("c: mean p above the frequency", ("away",), OF_FREQUENCY)
             check("c: mean p below the frequency", ("away",), OF_FREQUENCY, -1.0)
+    check("b: above the common calibrator", ("loss", "common"), OF_ITSELF)
     check("b: disagreement loss above itself", ("disagreement", "its disagreement"), 0.0)
     check("b: cost above itself", ("cost", "its cost"), 0.0)
     check("b: coverage", ("coverage",), -LEVEL, -1.0)

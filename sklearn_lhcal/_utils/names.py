@@ -7,7 +7,7 @@ sorted, else not at all. Two bare sides meet by position. Numbers that only coun
 import re
 import sys
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import combinations
 from numbers import Real
 from typing import Any, NamedTuple
@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .arrays import Indices
-from .checks import as_names, is_lazy
+from .checks import any_array, as_names, is_lazy
 from .types import ArrayLike
 
 _NUMBER = re.compile(r"-?\d+(\.\d+)?")
@@ -51,6 +51,28 @@ def column_names(frame, name: str) -> NDArray | None:
     if len(set(names)) < len(names):
         raise ValueError(f"{name} names columns twice: {names[:20]}.")
     return typed(names)
+
+
+def named_columns(table: Any, name: str) -> dict:
+    """The columns of a dict, a frame or an array by name, as given.
+
+    Those without names are "column 0", "column 1"; one without a name is "subgroup".
+    """
+    if isinstance(table, Mapping):
+        return dict(table)
+    if hasattr(table, "columns"):
+        names = column_names(table, name)
+        values = [table[column] for column in table.columns]
+        if names is not None:
+            return dict(zip(names.tolist(), values, strict=True))
+    else:
+        array = any_array(table, name)
+        if array.ndim == 1:
+            return {getattr(table, "name", None) or "subgroup": table}
+        if array.ndim != 2:
+            raise ValueError(f"{name} must have one or two axes, got shape {array.shape}.")
+        values = list(array.T)
+    return {f"column {j}": column for j, column in enumerate(values)}
 
 
 def _counts_up(index) -> bool:

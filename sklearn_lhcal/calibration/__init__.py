@@ -4,6 +4,7 @@ from ._alpha import AlphaCalibration
 from ._decision import DecisionCalibrationWarning
 from ._decision.estimator import DecisionCalibration, decide, expected_cost
 from ._epistemic_calibration import EpistemicCalibration
+from ._grouped import GroupedCalibration
 from ._guarantee import ConformalClassifier
 from ._per_finding import PerFinding
 from ._precomputed import PrecomputedClassifier
@@ -25,6 +26,7 @@ __all__ = [
     "DecisionCalibration",
     "DecisionCalibrationWarning",
     "EpistemicCalibration",
+    "GroupedCalibration",
     "MatrixScaling",
     "OrdinalScaling",
     "PerFinding",

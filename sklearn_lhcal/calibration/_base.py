@@ -203,8 +203,8 @@ class _BaseCalibrator(_Wrapper):
         several.
         """
 
-    def _check_labels(self, labels: Labels) -> None:
-        """Refuse labels that the method is not for, before anything is computed."""
+    def _check_data(self, X: Samples, labels: Labels) -> None:
+        """Refuse data that the method is not for, before anything is computed."""
 
     @atomic
     def fit(
@@ -238,7 +238,7 @@ class _BaseCalibrator(_Wrapper):
         for calibrator in calibrators:
             check_params(calibrator)
             calibrator._check(one_model=fitted or isinstance(_cv(calibrators), str))
-            calibrator._check_labels(labels)
+            calibrator._check_data(X, labels)
         classes = labels.classes
         if fitted:
             rows = CalibrationRows.predicted(base, X, classes)

@@ -155,24 +155,31 @@ class CalibrationRows:
         taken = {name: take_rows(a, index) for name, a in values.items() if a is not None}
         return replace(self, **taken)
 
-    def dealt(self, n_folds: int) -> list[Split]:
-        """Folds that are alike in labels and in predictions, whatever the order of the samples.
+    def dealt(self, n_folds: int, at_random: bool = False) -> list[Split]:
+        """Folds that are alike in labels and in predictions, or random ones.
 
-        Samples are sorted by their majority label and the log-probability of it, and dealt to the
-        folds in turn. Ties are sorted by all else that the samples hold, so samples that still tie
-        are the same. Folds are no more than the samples of the most frequent label, which each fold
-        holds.
+        Neither depends on the order of the samples. They are sorted by their majority label and the
+        log-probability of it, and dealt to the folds in turn. Or they are sorted by the mean
+        log-probability of their labels, and dealt in a fixed random order. What is fitted on the
+        other folds knows the label frequencies of a fold that is alike, so its loss there is as low
+        as on its own samples; at random it is that of new ones.
+
+        Ties are sorted by all else that the samples hold, so samples that still tie are the same.
+        Folds are no more than the samples of the most frequent label; alike folds all hold it.
         """
         vote = self.counts.argmax(axis=1)
         n_folds = min(n_folds, int(np.bincount(vote).max()))
         own = self.log_proba[np.arange(len(self)), vote]
-        order = np.lexsort([own, vote])
-        tied = (np.diff(own[order]) == 0) & (np.diff(vote[order]) == 0)
-        if tied.any():
+        # at random whatever the order of the classes
+        keys = [row_sum(self.frequencies * self.log_proba)] if at_random else [own, vote]
+        order = np.lexsort(keys)
+        if np.all([np.diff(key[order]) == 0 for key in keys], axis=0).any():
             parts = [self.weight[:, None], self.counts, self.log_proba]
-            order = np.lexsort([*np.concatenate(parts, axis=1).T, own, vote])
+            order = np.lexsort([*np.concatenate(parts, axis=1).T, *keys])
+        rng = np.random.default_rng(0)
+        turn = rng.permutation(len(self)) if at_random else np.arange(len(self))
         fold = np.empty(len(self), dtype=np.intp)
-        fold[order] = np.arange(len(self)) % n_folds
+        fold[order] = turn % n_folds
         return [(np.flatnonzero(fold != j), np.flatnonzero(fold == j)) for j in range(n_folds)]
 
     def __len__(self) -> int:

@@ -51,6 +51,9 @@ FURTHER = {
     "risk": lambda: calibration.RiskControlledDecision(LogisticRegression(), random_state=0),
     "decision": lambda: calibration.DecisionCalibration(LogisticRegression(), inner_cv=2, cv=2),
     "readers": lambda: calibration.RaterEffects(LogisticRegression(), cv=2),
+    "groups": lambda: calibration.GroupedCalibration(
+        calibration.TemperatureScaling(), by=lambda X: np.arange(len(X)) % 2, cv=2
+    ),
 }
 
 

@@ -319,7 +319,7 @@ def test_a_stack_of_grades_has_the_cumulative_form():
     model = PrecomputedClassifier("proba", classes=names)
     graded = StackedCalibration(model).fit(z, as_grades(y, names))
     assert [*graded.parameters_][-1] == "ordinal"
-    assert graded.weights_.shape == (6,)
+    assert graded.weights_.shape == (7,)
     assert graded.weights_[-1] > 0.5
     assert 0.4 < graded.parameters_["ordinal"]["scale_"] < 0.7
     # numbers may be names of anything
@@ -334,9 +334,9 @@ def test_a_stack_of_many_grades_has_it_in_place_of_the_matrix():
     names = [f"grade {k}" for k in range(22)]
     model = PrecomputedClassifier("proba", classes=names)
     found = StackedCalibration(model, inner_cv=2).fit(z, as_grades(y, names))
-    expected = ["temperature", "frequencies", "bias_corrected", "vector", "ordinal"]
+    expected = ["temperature", "frequencies", "bias_corrected", "vector", "spline", "ordinal"]
     assert [*found.parameters_] == expected
-    assert found.weights_.shape == (5,)
+    assert found.weights_.shape == (6,)
 
 
 def test_a_stack_of_two_grades_has_no_more():

@@ -8,6 +8,7 @@ from contextlib import nullcontext
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
+from scipy.interpolate import CubicSpline
 from scipy.optimize import approx_fprime, minimize
 from scipy.special import expit, log_softmax, logsumexp, softmax
 from sklearn.base import clone
@@ -29,6 +30,7 @@ from sklearn_lhcal.calibration._scaling.fit import LogLoss
 from sklearn_lhcal.calibration._scaling.maps import (
     BiasCorrectedMap,
     MatrixMap,
+    SplineMap,
     TemperatureMap,
     VectorMap,
     transform,
@@ -38,6 +40,7 @@ from sklearn_lhcal.label_histogram import KnownProbabilities
 from sklearn_lhcal.metrics import label_log_loss
 
 FAMILIES = [TemperatureMap(3), BiasCorrectedMap(3), VectorMap(3), MatrixMap(3)]
+SPLINE = SplineMap(log_softmax(np.random.default_rng(3).normal(0, 2, (60, 3)), 1), np.ones(60))
 FREE_VECTOR = VectorScaling("logits", bias_penalty=0.0)
 FREE_MATRIX = MatrixScaling("logits", bias_penalty=0.0, off_diagonal_penalty=0.0)
 CALIBRATORS = [
@@ -73,6 +76,18 @@ def rows_of(u, counts):
     return CalibrationRows(u, counts=np.asarray(counts, dtype=float), weight=weight)
 
 
+def curved(u, *, scale_, intercept_, knots_, curve_):
+    """u' of a spline: SciPy's natural splines through what is added at the knots."""
+    with np.errstate(divide="ignore"):
+        o = np.clip(u - np.log(-np.expm1(u)), -12, 12)
+    at = np.clip(o, knots_[0], knots_[-1])
+    added = np.empty_like(u)
+    for k, values in enumerate(curve_):
+        f = CubicSpline(knots_, values, bc_type="natural")
+        added[:, k] = f(at[:, k]) + f(at[:, k], 1) * (o - at)[:, k]
+    return scale_ * u + intercept_ + added
+
+
 @pytest.fixture(params=["", "mixing"])
 def loss_at(request, data, logits):
     """A function of a family: its loss, and a point; with mixing η is the last entry."""
@@ -92,7 +107,7 @@ def differences(function, x):
     return np.array([(function(x + e) - function(x - e)) / 2e-5 for e in steps])
 
 
-@pytest.mark.parametrize("family", FAMILIES, ids=name)
+@pytest.mark.parametrize("family", [*FAMILIES, SPLINE], ids=name)
 def test_gradients_are_finite_differences(family, loss_at):
     loss, x = loss_at(family)
     value, slope = loss(x)
@@ -117,7 +132,7 @@ def test_the_loss_is_that_of_scipy(family, loss_at):
     assert loss.value(x) == pytest.approx(expected, rel=1e-12)
 
 
-@pytest.mark.parametrize("family", [VectorMap(3), MatrixMap(3)], ids=name)
+@pytest.mark.parametrize("family", [VectorMap(3), MatrixMap(3), SPLINE], ids=name)
 def test_the_information_without_mixing_is_the_hessian(family, data, logits):
     loss = LogLoss(family, rows_of(logits, data.counts), None)
     x = family.start() + np.random.default_rng(2).normal(size=len(family.start())) / 3
@@ -362,13 +377,15 @@ def test_logarithms_of_mixing_and_of_a_stack(data, logits):
     u = log_softmax(FAR, axis=1)
     parts = stack.parameters_
     W, b = (parts["matrix"][of] for of in ("coef_", "intercept_"))
-    T = TemperatureScaling("logits").fit(logits, data.counts).temperature_
+    corrected = (u + parts["bias_corrected"]["bias_"]) / parts["bias_corrected"]["temperature_"]
+    log_p = log_softmax(corrected, axis=1)
     each = [
         u / parts["temperature"]["temperature_"],
         np.tile(parts["frequencies"]["intercept_"], (3, 1)),
-        (u + parts["bias_corrected"]["bias_"]) / parts["bias_corrected"]["temperature_"],
+        corrected,
         parts["vector"]["scale_"] * u + parts["vector"]["intercept_"],
-        log_softmax(u / T, axis=1) @ W.T + b,
+        log_p @ W.T + b,
+        curved(log_p, **parts["spline"]),
     ]
     with np.errstate(divide="ignore"):
         log_w = np.log(stack.weights_)[:, None, None]
@@ -417,7 +434,7 @@ def test_a_matrix_of_many_classes_is_at_its_minimum(penalties, monkeypatch):
         # Several blocks of rows, whose information is added.
         patch.setattr(fit, "_BLOCK", 2**13)
         found = clone(model).fit(logits, y)
-    monkeypatch.setattr(maps, "_MOST_EXACT", np.inf)
+    monkeypatch.setattr(maps, "MOST_EXACT", np.inf)
     exact = clone(model).fit(logits, y)
     assert_allclose(found.predict_proba(logits), exact.predict_proba(logits), atol=1e-6)
     u = log_softmax(logits, axis=1)
@@ -452,7 +469,7 @@ def test_a_class_without_labels_and_a_constant_logit():
         assert label_log_loss(counts, p) < label_log_loss(data.counts, np.exp(u[:, :4]))
 
 
-@pytest.mark.parametrize("family", FAMILIES, ids=name)
+@pytest.mark.parametrize("family", [*FAMILIES, SPLINE], ids=name)
 def test_blocks_of_rows_add_up(family, loss_at, monkeypatch):
     loss, x = loss_at(family)
     monkeypatch.setattr(fit, "_BLOCK", 2**7)

@@ -7,7 +7,7 @@ shows. So is the fit of a matrix about a temperature, which is no public class.
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
-from scipy.special import softmax
+from scipy.special import expit, softmax
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.datasets import load_iris
 from sklearn.ensemble import RandomForestClassifier
@@ -24,7 +24,7 @@ from sklearn_lhcal.calibration import (
 )
 from sklearn_lhcal.calibration._rows import CalibrationRows
 from sklearn_lhcal.calibration._scaling.fit import fit_shrunk
-from sklearn_lhcal.calibration._scaling.maps import MatrixMap
+from sklearn_lhcal.calibration._scaling.maps import FittedMap, MatrixMap, SplineMap, TemperatureMap
 from sklearn_lhcal.calibration._scaling.stack import best_weights
 from sklearn_lhcal.datasets import make_label_histograms
 from sklearn_lhcal.distributions import Ensemble, predict_dist
@@ -54,11 +54,37 @@ class Frequencies(ClassifierMixin, BaseEstimator):
         return np.tile(self.share, (len(X), 1))
 
 
-class MatrixAboutTemperature(MatrixScaling):
-    """Shrunk to a temperature, as in the stack, and not to the bias-corrected one."""
+class After(MatrixScaling):
+    """What the stack fits after another member has predicted: about the identity."""
 
     def _fitted_from(self, temperature, rows):
-        return fit_shrunk(MatrixMap(3), rows, temperature)
+        same = FittedMap(TemperatureMap(3), np.zeros(1))
+        return fit_shrunk(*self._of(rows), same, self._strengths)
+
+
+class ByEvidence(After):
+    """The matrix of few samples."""
+
+    _strengths = None
+
+    def _of(self, rows):
+        return MatrixMap(3), rows
+
+
+class Weak(ByEvidence):
+    """That of many samples, of one strength."""
+
+    _strengths = ((1.0, 3.0),)
+
+
+class Spline(ByEvidence):
+    def _of(self, rows):
+        return SplineMap(rows.log_proba, rows.weight), rows
+
+
+def after(part, other):
+    """A part that transforms what another predicts, which mixes."""
+    return lambda estimator, mixing: part(other(estimator, mixing=mixing), mixing=None)
 
 
 PARTS = {
@@ -66,9 +92,8 @@ PARTS = {
     "frequencies": lambda estimator, mixing: Frequencies(),
     "bias_corrected": BiasCorrectedTemperatureScaling,
     "vector": VectorScaling,
-    "matrix": lambda estimator, mixing: MatrixAboutTemperature(
-        TemperatureScaling(estimator, mixing=mixing), mixing=None
-    ),
+    "matrix": after(Weak, BiasCorrectedTemperatureScaling),
+    "spline": after(Spline, BiasCorrectedTemperatureScaling),
 }
 
 
@@ -94,26 +119,34 @@ def shifted(n, bias, seed=0):
     return u, np.array([rng.multinomial(1, q) for q in Q])
 
 
+@pytest.mark.parametrize("n", [60, 300])
 @pytest.mark.parametrize("mixing", ["uniform", "prior", None])
-def test_it_is_the_mixture_of_the_public_maps(data, mixing):
-    """But for its temperature, which is between that of the public class and 1, and its matrix."""
-    stack = StackedCalibration("proba", mixing=mixing).fit(data.prediction, data.counts)
+def test_it_is_the_mixture_of_the_public_maps(data, mixing, n):
+    """But for its temperature, which is between that of the public class and 1, and the last two.
+
+    The matrix of few samples is shrunk by the evidence.
+    """
+    X, y = data.prediction[:n], data.counts[:n]
+    stack = StackedCalibration("proba", mixing=mixing).fit(X, y)
+    parts = dict(PARTS)
+    if n < 200:
+        parts["matrix"] = after(ByEvidence, TemperatureScaling)
     z = 0
-    for w, (name, part) in zip(stack.weights_, PARTS.items(), strict=True):
-        alone = part("proba", mixing=mixing).fit(data.prediction, data.counts)
+    for w, (name, part) in zip(stack.weights_, parts.items(), strict=True):
+        alone = part("proba", mixing=mixing).fit(X, y)
         found = stack.parameters_[name]
         if name == "temperature":
             assert 1 < found["temperature_"] < alone.temperature_
             alone._fitted_map = alone._fitted_map._replace(x=-np.log([found["temperature_"]]))
             found = {"mixing_weight_": found["mixing_weight_"]} if mixing else {}
-        z = z + w * alone.predict_proba(data.prediction)
+        z = z + w * alone.predict_proba(X)
         for attribute, value in found.items():
             is_mixing = attribute.startswith("mixing")
-            # all mixing of the matrix is in the temperature that it is around
-            own = alone.estimator_ if is_mixing and name == "matrix" else alone
+            # all mixing of these is in what they are around
+            own = alone.estimator_ if is_mixing and name in ("matrix", "spline") else alone
             if name != "frequencies" or not is_mixing:
                 assert_allclose(value, vars(own)[attribute], atol=1e-10)
-    assert_allclose(stack.predict_proba(data.prediction), z, atol=1e-12)
+    assert_allclose(stack.predict_proba(X), z, atol=1e-12)
     assert stack.weights_.sum() == pytest.approx(1)
 
 
@@ -157,6 +190,74 @@ def test_the_temperature_is_preferred_unless_another_map_is_better():
     assert loss[0] < 0.95 * loss[1]
 
 
+def bent(n, seed):
+    """Log-odds, and labels whose log-odds are a curve of them: steep below 0, and flat above."""
+    rng = np.random.default_rng(seed)
+    o = rng.normal(0, 2, n)
+    p = expit(np.where(o < 0, 1.5 * o, 2 * np.tanh(o)))
+    return np.column_stack([np.zeros(n), o]), (rng.random(n) < p).astype(int)
+
+
+def test_a_reliability_curve_that_is_no_line_is_followed():
+    X, y = bent(2000, 0)
+    stack = StackedCalibration("logits").fit(X, y)
+    test, labels = bent(50_000, 1)
+    loss = {
+        name: label_log_loss(labels, model.fit(X, y).predict_proba(test))
+        for name, model in (("stack", stack), ("line", VectorScaling("logits", mixing="uniform")))
+    }
+    assert loss["stack"] < loss["line"] - 0.002
+    assert stack.weights_[5] > 0.3
+
+
+def test_classes_in_another_order_are_the_same_problem(data):
+    order = [2, 0, 1]
+    one = StackedCalibration("proba").fit(data.prediction, data.counts)
+    two = StackedCalibration("proba").fit(data.prediction[:, order], data.counts[:, order])
+    z = one.predict_proba(data.prediction)
+    assert_allclose(two.predict_proba(data.prediction[:, order]), z[:, order], atol=1e-6)
+    curves = [model.parameters_["spline"]["curve_"] for model in (one, two)]
+    assert_allclose(curves[1], curves[0][order], atol=1e-6)
+
+
+@pytest.mark.parametrize("name", ["matrix", "spline"])
+def test_a_weight_is_so_many_samples_to_each_member(name, data):
+    X, y = data.prediction, data.counts
+    w = np.random.default_rng(0).integers(1, 4, len(X))
+    weighted = StackedCalibration("proba").fit(X, y, sample_weight=w)
+    copied = StackedCalibration("proba").fit(np.repeat(X, w, axis=0), np.repeat(y, w, axis=0))
+    for attribute, value in weighted.parameters_[name].items():
+        assert_allclose(value, copied.parameters_[name][attribute], atol=1e-6)
+
+
+@pytest.mark.parametrize("values", [[0.3, 0.3], [0.0, 1.0], [0.1, 0.5, 0.9]])
+def test_a_spline_of_few_values_is_fitted(values):
+    """Knots keep apart, and the values become the frequencies of their labels."""
+    rng = np.random.default_rng(0)
+    p = rng.choice(values, 1000)
+    y = (rng.random(1000) < 0.1 + 0.8 * p**2).astype(int)
+    model = StackedCalibration("proba").fit(np.column_stack([1 - p, p]), y)
+    assert (np.diff(model.parameters_["spline"]["knots_"]) > 0.01).all()
+    for value in values:
+        found = model.predict_proba([[1 - value, value]])[0, 1]
+        assert found == pytest.approx(y[p == value].mean(), abs=0.05)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("K", "n"), [(2, 300), (3, 300), (8, 1000)])
+def test_a_calibrated_model_hardly_changes(K, n):
+    """Divergence from the truth, in nats of all n samples, over 20 simulations."""
+    divergence = []
+    for seed in range(20):
+        rng = np.random.default_rng([K, n, seed])
+        z = softmax(rng.normal(0, 2, (n + 4000, K)), axis=1)
+        y = rng.multinomial(1, z[:n])
+        p = StackedCalibration("proba").fit(z[:n], y).predict_proba(z[n:])
+        divergence.append((z[n:] * np.log(z[n:] / p)).sum(axis=1).mean())
+    # 1.6 to 2.5 with folds that are alike
+    assert n * np.mean(divergence) < 1.4
+
+
 def test_the_weights_minimise_the_loss_of_the_mixture():
     """Condition of Karush, Kuhn and Tucker: no map would add more than the mixture has."""
     rng = np.random.default_rng(0)
@@ -166,17 +267,20 @@ def test_the_weights_minimise_the_loss_of_the_mixture():
     w = best_weights(z, rows)
     share = rows.label_shares * rows.weight.sum()
     adds = (share * z / np.einsum("m,mnk->nk", w, z)).sum(axis=(1, 2))
-    adds[0] += 0.05 / w[0]
-    most = rows.weight.sum() + 0.05
+    adds[0] += 0.5 / w[0]
+    most = rows.weight.sum() + 0.5
     assert_allclose(adds[w > 1e-3], most, rtol=1e-4)
     assert adds.max() < most * (1 + 1e-4)
 
 
 def test_many_classes_have_no_matrix():
-    data = make_label_histograms(300, n_classes=22, random_state=0)
-    model = StackedCalibration("proba", inner_cv=2).fit(data.prediction, data.counts)
-    assert model.weights_.shape == (4,)
-    assert list(model.parameters_) == ["temperature", "frequencies", "bias_corrected", "vector"]
+    """And a hundred no spline."""
+    for K, last in ((22, ["spline"]), (100, [])):
+        data = make_label_histograms(300, n_classes=K, random_state=0)
+        model = StackedCalibration("proba", inner_cv=2).fit(data.prediction, data.counts)
+        expected = ["temperature", "frequencies", "bias_corrected", "vector", *last]
+        assert list(model.parameters_) == expected
+        assert model.weights_.shape == (len(expected),)
 
 
 def test_a_matrix_is_taken_where_classes_are_mixed_up():
@@ -273,7 +377,7 @@ def test_known_probabilities_and_progress(data, capsys):
     assert "stack" in capsys.readouterr().err
     quiet = clone(model).set_params(verbose=0).fit(data.prediction, data.counts)
     assert capsys.readouterr().err == ""
-    assert quiet.weights_.shape == (5,)
+    assert quiet.weights_.shape == (6,)
 
 
 @pytest.mark.parametrize("n", [0, -1, 1, 2.5])

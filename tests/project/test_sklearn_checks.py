@@ -17,6 +17,7 @@ from sklearn_lhcal.calibration import (
     BiasCorrectedTemperatureScaling,
     DecisionCalibration,
     EpistemicCalibration,
+    GroupedCalibration,
     OrdinalScaling,
     PrecomputedClassifier,
     StackedCalibration,
@@ -42,6 +43,17 @@ class Unchanged:
         return "unchanged"
 
 
+class Signs:
+    """Two groups, by the sign of what stands first in a sample, whatever X is."""
+
+    def __call__(self, X):
+        samples = X.toarray() if hasattr(X, "toarray") else np.asarray(X)
+        return [str(sample).lstrip("[ ").startswith("-") for sample in samples]
+
+    def __repr__(self):
+        return "signs"
+
+
 # with options, or not made of a classifier alone
 LISTED = [
     TemperatureScaling(LogisticRegression(), cv="holdout", random_state=0),
@@ -54,6 +66,7 @@ LISTED = [
     DecisionCalibration(LogisticRegression(), inner_cv=3),
     DecisionCalibration(LogisticRegression(), scaling="bias_corrected", inner_cv=3),
     DecisionCalibration(LogisticRegression(), scaling="temperature", inner_cv=3),
+    GroupedCalibration(TemperatureScaling(LogisticRegression()), by=Signs()),
     PrecomputedClassifier("logits"),
     DeepEnsembleClassifier(LogisticRegression(), n_estimators=2, random_state=0),
     TestTimeAugmentationClassifier(LogisticRegression(), Unchanged(), n_samples=2),
@@ -68,6 +81,7 @@ LISTED = [
 SPECIAL = (
     DecisionCalibration,
     DeepEnsembleClassifier,
+    GroupedCalibration,
     MCDropoutClassifier,
     NeuralClassifier,
     PrecomputedClassifier,
@@ -135,6 +149,7 @@ def expected_failures(estimator):
 
 WARNS = (
     "The calibration labels are separable",
+    "by makes",
     "y does not say who gave the labels",
     "No calibration sample has two labels",
     ".* carved samples are too few",

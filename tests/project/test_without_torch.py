@@ -44,6 +44,7 @@ for name in (
 calibration.AlphaCalibration("proba", likelihood="paper", features="logits").fit(z, y)
 calibration.RiskControlledDecision("proba", 1 - np.eye(3), budget=0.9).fit(z, y).decide(z)
 calibration.EpistemicCalibration(LogisticRegression()).fit(z, y)
+calibration.GroupedCalibration("proba", by=lambda z: z[:, 0] > 0.5).fit(z, y).predict_dist(z)
 names = np.random.default_rng(0).integers(0, 3, (200, 3))
 calibration.RaterEffects("proba").fit(z, Annotations.from_matrix(names, classes=[0, 1, 2]))
 fleiss_kappa(y)

@@ -75,7 +75,9 @@ def test_one_tolerance_for_each_type(data, u, calibrator, name, digits):
     for metric in (label_log_loss, calibration_error):
         assert_allclose(metric(data.counts, few), metric(data.counts, z), atol=digits)
     right, found = [calibrator("proba").fit(p, data.counts).predict_proba(p) for p in (z, few)]
-    assert_allclose(found, right, atol=3 * digits)
+    # rounding changes the order of like samples, and so the folds of the stacked calibrator
+    times = 6 if calibrator is StackedCalibration else 3
+    assert_allclose(found, right, atol=times * digits)
 
 
 @pytest.mark.parametrize(

@@ -41,8 +41,10 @@ The weight e of π has the prior −0.1 (log e + log(1−e)), in nats of one sam
 
 Each minimum is found by L-BFGS in t, x = x₀ + L⁻ᵀt, where LLᵀ is H at the start x₀ (Cholesky): in
 t it is 1 there. The search for a strength begins where that for the one before ended, the first at
-the fit of the family below. Where π explains more than a few labels another search begins at the
-optimum without mixing, and the lower minimum is taken: large biases may lie in another valley.
+the fit of the family below. In a fold only the strengths that matter to all samples are tried, and
+a search begins as far from the minimum of all samples as that for the one before ended from its.
+Where π explains more than a few labels another search begins at the optimum without mixing, and the
+lower minimum is taken: large biases may lie in another valley.
 """
 
 import warnings
@@ -84,7 +86,7 @@ _SHARE = 1e-3
 # The most steps; the slope in t at which a search ends, and that above which it has failed. Half
 # the square of the slope is what is left, in nats of a sample.
 _MOST = 2_000
-_TOLERANCE = 1e-7
+_TOLERANCE = 1e-8
 _FAILED = 1e-4
 # Weights whose sum is below this share of the samples are hardly meant as numbers of samples.
 _FRACTION = 0.1
@@ -314,7 +316,7 @@ def fit_temperature(
     return _fitted_map(loss, result.x, result.converged)
 
 
-def toward_one(temperature: FittedMap, rows: CalibrationRows) -> FittedMap:
+def toward_1(temperature: FittedMap, rows: CalibrationRows) -> FittedMap:
     """The temperature shrunk towards 1 (β₀), by as much as chance explains of it."""
     loss = LogLoss(temperature.family, rows, temperature.pi)
     away = temperature.x - np.log(loss.beta_0)
@@ -345,22 +347,29 @@ def fit_shrunk(
     rows: CalibrationRows,
     below: FittedMap,
     strengths: Sequence[tuple[float, float]] | None = None,
+    near: FittedMap | None = None,
 ) -> FittedMap:
-    """The transform averaged over the strengths, which increase; of one strength its minimum."""
+    """The transform averaged over the strengths, which increase; of one strength its minimum.
+
+    `near` is that of similar samples. Only strengths that matter there are tried, from its minima.
+    """
     strengths = family.strengths if strengths is None else strengths
-    if len(strengths) > 1:
+    is_one = len(strengths) == 1
+    if not is_one:
         rows = replace(rows, weight=rows.weight * labels_worth(rows, below))
     loss = LogLoss(family, rows, below.pi)
-    priors = [shrunk(loss, below, *strength) for strength in strengths]
     start = _embedded(family, below)
-    fits = [_temperature_alone(loss, priors[0], start)]
-    for prior in priors:
-        fits.append(fit(loss, prior, start))
-        start = fits[-1].x
+    fits = [] if is_one else [_temperature_alone(loss, shrunk(loss, below, *strengths[0]), start)]
+    others, minima = near.minima if near else {}, {}
+    # as far from the other fit as at the strength before
+    away, information = np.zeros(len(start)), None
+    for strength in others or strengths:
+        prior = shrunk(loss, below, *strength)
+        fits.append(fit(loss, prior, others.get(strength, start) + away, information))
+        minima[strength] = start = fits[-1].x
+        away, information = start - others.get(strength, start), fits[-1].information
         if fits[-1].log_evidence < max(one.log_evidence for one in fits) - _FAR_BEHIND:
             break
-    if len(priors) == 1:
-        del fits[0]
     weights = softmax(np.array([one.log_evidence for one in fits]))
     x = weights @ np.array([one.x for one in fits])
     if loss.pi is not None:
@@ -368,7 +377,10 @@ def fit_shrunk(
         if loss.value(x) > max(loss.value(fits[i].x) for i in likely):
             x = fits[weights.argmax()].x
     converged = below.converged and all(one.converged for one in fits)
-    return _fitted_map(loss, x, converged)
+    share = weights[-len(minima) :]
+    matter = share >= min(_SHARE, share.max())
+    minima = {s: minima[s] for s, matters in zip(minima, matter, strict=True) if matters}
+    return _fitted_map(loss, x, converged)._replace(minima=minima)
 
 
 def fit_penalised(
@@ -410,12 +422,12 @@ def _with_mixing(loss: LogLoss, prior: Prior) -> Prior:
     return Prior._make(np.pad(values, (0, 1)) for values in prior)
 
 
-def fit(loss: LogLoss, prior: Prior, start: Floats) -> Fit:
-    """The minimum of J; the search begins at `start`.
+def fit(loss: LogLoss, prior: Prior, start: Floats, information: Any = None) -> Fit:
+    """The minimum of J; the search begins at `start`, where the information is about this.
 
     Another begins at the optimum without mixing, and the lower minimum is taken.
     """
-    result = _fit_from(loss, prior, start)
+    result = _fit_from(loss, prior, start, information)
     if loss.pi is None or expit(result.x[-1]) < _LITTLE:
         return result
     alone = Prior._make(values[:-1] for values in prior)
@@ -426,8 +438,8 @@ def fit(loss: LogLoss, prior: Prior, start: Floats) -> Fit:
     return min(result, other, key=lambda fit: fit.value)
 
 
-def _fit_from(loss: LogLoss, prior: Prior, start: Floats) -> Fit:
-    x, converged = _minimised(loss, prior, start, loss.information(start))
+def _fit_from(loss: LogLoss, prior: Prior, start: Floats, information: Any = None) -> Fit:
+    x, converged = _minimised(loss, prior, start, information or loss.information(start))
     information = loss.information(x)
     value, slope = _value(loss, prior, x)
     M = information.factor(prior.d / loss.n_rows)
@@ -468,18 +480,29 @@ def _value(loss: LogLoss, prior: Prior, x: Floats) -> tuple[float, Floats]:
 def _minimised(
     loss: LogLoss, prior: Prior, start: Floats, information: Information | ClassInformation
 ) -> tuple[Floats, bool]:
-    """x of least J/n, by L-BFGS in t: x = start + A t; and whether the search ended there."""
+    """x of least J/n, by L-BFGS in t: x = start + A t; and whether the search ended there.
+
+    Its first step has length 1. In units of the slope that is the step of Newton, unless it is
+    longer than 1.
+    """
     A = information.factor(prior.d / loss.n_rows)
 
     def objective(t):
         value, slope = _value(loss, prior, start + A.times(t))
         return value, A.pulled(slope)
 
-    options = {"maxiter": _MOST, "maxcor": 20, "gtol": _TOLERANCE, "ftol": 1e-16}
     t = np.zeros(len(start))
-    result = minimize(objective, t, jac=True, method="L-BFGS-B", options=options)
-    converged = result.status != 1 and np.abs(result.jac).max() <= _FAILED
-    return start + A.times(result.x), bool(converged)
+    first = objective(t)
+    unit = float(np.clip(np.linalg.norm(first[1]), _TOLERANCE, 1.0))
+
+    def in_units(t):
+        value, slope = objective(unit * t) if t.any() else first
+        return value / unit**2, slope / unit
+
+    options = {"maxiter": _MOST, "maxcor": 20, "gtol": _TOLERANCE / unit, "ftol": 1e-16}
+    result = minimize(in_units, t, jac=True, method="L-BFGS-B", options=options)
+    converged = result.status != 1 and unit * np.abs(result.jac).max() <= _FAILED
+    return start + A.times(unit * result.x), bool(converged)
 
 
 def _best_of_grid(loss: LogLoss, prior: Prior) -> Floats:

@@ -21,8 +21,8 @@ from ..._utils.simplex import row_max, row_sum
 
 # Of families whose biases alone are shrunk.
 BIASES = ((0.0, 0.1), (0.0, 0.3), (0.0, 1.0), (0.0, 3.0), (0.0, 10.0))
-# Parameters of a matrix above which its Hessian is approximated.
-_MOST_EXACT = 500
+# Parameters above which the Hessian of a matrix is approximated.
+MOST_EXACT = 500
 # The ridge, as a share of the diagonal: some directions of the parameters change nothing.
 _RIDGE = 1e-10
 # Of the first part of a Hessian, from which most is subtracted where predictions are certain.
@@ -31,6 +31,13 @@ _ROUNDING = 1e-13
 _MOST_LOG = 300.0
 # Share of the mean weight of the classes that is added to each: some are hardly predicted.
 _SHARE = 1e-3
+# Quantiles at the knots of a spline (Harrell 2015, Regression modeling strategies, §2.4).
+_KNOTS = (0.05, 0.23, 0.41, 0.59, 0.77, 0.95)
+# Beyond such log-odds a curve is a line. Their distribution is kept in so many bins, over which
+# some of it is spread: knots of few values keep apart.
+_MOST_LOG_ODDS = 12.0
+_N_BINS = 241
+_SPREAD = 0.01
 
 
 class Factor:
@@ -311,18 +318,105 @@ class MatrixMap(AffineMap):
 
     def information(self, x, u, p, n):
         ones = np.column_stack([u, np.ones(len(u))])
-        if len(x) > _MOST_EXACT:
+        if len(x) > MOST_EXACT:
             w = n[:, None] * p * (1 - p)
             second = ones.T @ (row_sum(w)[:, None] * ones)
             return ClassInformation(np.einsum("nk->k", w), w.T @ ones, second)
-        P = np.sqrt(n)[:, None] * (p[:, :, None] * ones[:, None, :]).reshape(len(u), -1)
-        H = -P.T @ P
-        for k in range(self.K):
-            own = slice(k * ones.shape[1], (k + 1) * ones.shape[1])
-            block = ones.T @ ((n * p[:, k])[:, None] * ones)
-            np.einsum("ii->i", block)[:] *= 1 + _ROUNDING
-            H[own, own] += block
-        return Information(H)
+        return _linear_information(np.broadcast_to(ones, (self.K, *ones.shape)), p, n)
+
+
+class SplineMap(Family):
+    """u'_k = β_k u_k + b_k + Σ_j c_kj φ_j(o_k), x = the samples θ_k of (β, b, c).
+
+    The φ_j are natural cubic splines of the log-odds o_k = u_k − log(1 − e^{u_k}), clipped at ±12.
+    The second derivative of h_j is a hat of height 1 at the inner knot t_j, and φ_j is what a line
+    cannot say of it:
+
+        h_j(o) = [(o − t_{j−1})₊³/a − (o − t_j)₊³ (1/a + 1/d) + (o − t_{j+1})₊³/d] / 6,
+        φ_j = s (h_j − its regression on 1 and o),   a = t_j − t_{j−1},   d = t_{j+1} − t_j
+
+    Beyond the outer knots φ is a line. Knots are quantiles of o over all samples and classes, under
+    weights p (1 − p), and so is the regression. s gives Σ_j φ_j² the variance of o, so that c is of
+    the size of a scale. One standard deviation for all c is one for the second derivatives at the
+    knots. So rough directions, in which φ is small, are shrunk most.
+
+    Parameters
+    ----------
+    u : ndarray of shape (n, K)
+        Log-probabilities.
+    weight : ndarray of shape (n,)
+        Of the samples.
+    """
+
+    strengths = ((0.03, 0.1), (0.1, 0.3), (0.3, 1.0), (1.0, 3.0))
+
+    def __init__(self, u: Floats, weight: Floats):
+        super().__init__(u.shape[1])
+        o = _log_odds(u)
+        w = weight[:, None] * expit(o) * expit(-o)
+        w, ends = np.histogram(o, _N_BINS, (-_MOST_LOG_ODDS, _MOST_LOG_ODDS), weights=w)
+        w = (1 - _SPREAD) * w / w.sum() + _SPREAD / _N_BINS
+        o = (ends[1:] + ends[:-1]) / 2
+        t = self.knots = np.interp(_KNOTS, np.cumsum(w) - w / 2, o)
+        H = np.diff(np.diff(np.eye(len(t)), axis=0) / np.diff(t)[:, None], axis=0).T / 6
+        terms = _spline_terms(o, t)
+        line, h = terms[:, -2:], terms[:, :-2] @ H
+        wline = w * line.T
+        # φ = ((o − t)₊³, 1, o) A
+        self.A = np.concatenate([H, -np.linalg.solve(wline @ line, wline @ h)])
+        self.A *= np.sqrt(w @ (o - w @ o) ** 2 / (w @ (terms @ self.A) ** 2).sum())
+
+    def read(self, u):
+        """(u, 1, φ) of each class, shape (K, n, 6)."""
+        phi = _spline_terms(_log_odds(u.T), self.knots) @ self.A
+        return np.concatenate([u.T[..., None], np.ones_like(phi[..., :1]), phi], axis=-1)
+
+    def mapped(self, x, u):
+        return np.matmul(u, x.reshape(self.K, -1, 1))[..., 0].T
+
+    def start(self, beta=1.0, c=0.0):
+        line = np.column_stack([np.full(self.K, beta), np.zeros(self.K) + c])
+        return np.pad(line, ((0, 0), (0, self.A.shape[1]))).ravel()
+
+    def attributes(self, x):
+        beta, b, *c = x.reshape(self.K, -1).T
+        curve = (_spline_terms(self.knots, self.knots) @ self.A @ c).T
+        return {"scale_": beta, "intercept_": b, "knots_": self.knots, "curve_": curve}
+
+    def prior_sd(self, beta, scale, bias):
+        return np.where(self.start(0.0, 1.0) > 0, bias, beta * scale)
+
+    def slope(self, x, u, a):
+        return np.matmul(a.T[:, None], u).ravel()
+
+    def information(self, x, u, p, n):
+        return _linear_information(u, p, n)
+
+
+def _log_odds(u: Floats) -> Floats:
+    """Of log-probabilities, clipped."""
+    o = u - np.log(np.maximum(-np.expm1(u), 1e-300))
+    return np.clip(o, -_MOST_LOG_ODDS, _MOST_LOG_ODDS)
+
+
+def _spline_terms(o: Floats, t: Floats) -> Floats:
+    """(o − t)₊³, 1 and o."""
+    cubes = np.maximum(o[..., None] - t, 0.0) ** 3
+    return np.concatenate([cubes, np.ones_like(o)[..., None], o[..., None]], axis=-1)
+
+
+def _linear_information(f: Floats, p: Floats, n: Floats) -> Information:
+    """The Hessian in the samples θ_k of u'_k = θ_k·f_k, for f of shape (K, n, D)."""
+    root = np.sqrt(n)[:, None] * p
+    P = np.concatenate([q[:, None] * f_k for q, f_k in zip(root.T, f, strict=True)], axis=1)
+    # a product with itself takes half of the time
+    H = -(P.T @ P)
+    for k, f_k in enumerate(f):
+        own = slice(k * f.shape[2], (k + 1) * f.shape[2])
+        block = f_k.T @ ((n * p[:, k])[:, None] * f_k)
+        np.einsum("ii->i", block)[:] *= 1 + _ROUNDING
+        H[own, own] += block
+    return Information(H)
 
 
 def beta_of(x, xp=np):
@@ -354,6 +448,8 @@ class FittedMap(NamedTuple):
     first : FittedMap, StackedMap or None
         What predicts the probabilities that are transformed, and mixes π in: e is 0 then. None: the
         classifier.
+    minima : dict of ndarray of shape (p,) or (p + 1,), or None
+        By strength, where this matters, x̂ and with mixing η. Their mean by evidence is x.
     """
 
     family: Family
@@ -362,6 +458,7 @@ class FittedMap(NamedTuple):
     eta: float = -np.inf
     converged: bool = True
     first: Any = None
+    minima: Any = None
 
     def after(self, first) -> "FittedMap":
         """The same transform of what another predicts, which mixes π in."""

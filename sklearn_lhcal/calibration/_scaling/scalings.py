@@ -329,7 +329,7 @@ class OrdinalScaling(ShrunkScaling):
     def _families(self):
         return FORMS[self.form]
 
-    def _check_labels(self, labels):
+    def _check_data(self, X, labels):
         check_order(labels, "OrdinalScaling")
 
 
@@ -466,22 +466,33 @@ class StackedCalibration(Scaling):
     """Mixes scalings of the logits and class frequencies, with weights that were found out of fold.
 
     ``z = Σ_m w_m z_m`` over `TemperatureScaling`, the class frequencies of the labels, which are
-    the same in every sample, `BiasCorrectedTemperatureScaling`, `VectorScaling` and, up to 21
-    classes, `MatrixScaling`. Each scaling has uniform mixing. The weights minimise the log loss of
-    predictions for samples that the scalings were not fitted on, a convex problem. A prior of a
-    twentieth of a sample favours the temperature where the others are no better. The temperature is
-    shrunk towards 1, ``log T ← (1 − 1/(h log²T))₊ log T`` with 1/h about the variance of log T: few
-    labels leave a model as it is that needs no temperature. Known probabilities hardly shrink it.
+    the same in every sample, `BiasCorrectedTemperatureScaling`, `VectorScaling`, up to 21 classes
+    `MatrixScaling`, and up to 83 classes a spline. Each scaling has uniform mixing. The weights
+    minimise the log loss of predictions for samples that the scalings were not fitted on, a convex
+    problem. A prior of half a sample favours the temperature where the others are no
+    better.
+
+    The temperature is shrunk towards 1, ``log T ← (1 − 1/(h log²T))₊ log T`` with 1/h about the
+    variance of log T: few labels leave a model as it is that needs no temperature. Known
+    probabilities hardly shrink it.
+
+    The spline follows reliability curves that are no lines in log-odds, as of naive Bayes:
+    ``u'_k = β_k u_k + b_k + f_k(o_k)`` of the log-odds o_k of each class after the bias-corrected
+    method, with natural cubic splines f_k on six knots that all classes share. The evidence shrinks
+    it to that method. It need not be monotone. Of fewer than 200 or 6 K (K + 1) samples the
+    evidence shrinks the matrix to the temperature. Of more it is shrunk to the bias-corrected
+    method, weakly, with standard deviations of 1 for scales and 3 for shifts.
+
     Three classes or more that are said to have an order, by an ordered Categorical or
     ``classes=[…]``, also have the cumulative form of `OrdinalScaling`; numbers alone may be names,
     and have not.
 
-    Samples are dealt to the folds by their labels and predictions, so that their order does not
-    matter. Weights count samples, but a sample is in one
-    fold. Copies of it may be in several, which favours scalings with many parameters: give a
+    Folds are random, by one fixed permutation of the sorted samples, so that their order does not
+    matter. Folds with like labels would know each other's. Weights count samples, but a sample is
+    in one fold. Copies of it may be in several, which favours scalings with many parameters: give a
     weight, not copies.
 
-    Fits: four scalings on all samples, and four on each of the `inner_cv` folds.
+    Fits: five scalings on all samples, and five on each of the `inner_cv` folds.
 
     Parameters
     ----------
@@ -496,14 +507,15 @@ class StackedCalibration(Scaling):
 
     Attributes
     ----------
-    weights_ : ndarray of shape (5,)
-        w, in the order of `parameters_`, with sum 1. Of more than 21 classes without the matrix; of
-        classes that are said to have an order with one more.
+    weights_ : ndarray of shape (6,)
+        w, in the order of `parameters_`, with sum 1. Of more than 21 classes without the matrix, of
+        more than 83 without the spline; of classes that are said to have an order with one more.
     parameters_ : dict of dicts
         Parameters of the scalings, by the names "temperature", "frequencies", "bias_corrected",
-        "vector", "matrix", "ordinal". The frequencies are those of a vector scaling whose scales
-        are 0: the intercepts are their logarithms, of counts with one sample more, spread over all
-        classes.
+        "vector", "matrix", "spline", "ordinal". The frequencies are those of a vector scaling whose
+        scales are 0: the intercepts are their logarithms, of counts with one sample more, spread
+        over all classes. The spline, and the matrix as said above, transform what another scaling
+        predicts. f_k is the natural spline through ``curve_[k]`` at ``knots_``, a line beyond.
     mixing_weight_ : float
         Weight of the distribution mixed in, where there is one.
     mixing_proba_ : ndarray of shape (n_classes,)
@@ -534,7 +546,7 @@ class StackedCalibration(Scaling):
     >>> data = make_label_histograms(600, overconfidence=3.0, random_state=0)
     >>> calibrator = StackedCalibration("proba").fit(data.prediction, data.counts)
     >>> calibrator.weights_.shape
-    (5,)
+    (6,)
     """
 
     _: KW_ONLY

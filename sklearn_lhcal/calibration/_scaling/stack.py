@@ -6,7 +6,7 @@ samples that the scalings z_m were not fitted on.
 
 from dataclasses import replace
 from functools import reduce
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,23 +17,17 @@ from ..._utils.arrays import Floats, Indices
 from ..._utils.progress import Progress
 from ..._utils.simplex import log
 from .._rows import CalibrationRows
-from .fit import constant, fit_shrunk, fit_temperature, mixing_probabilities, toward_one
-from .maps import (
-    BiasCorrectedMap,
-    FittedMap,
-    MatrixMap,
-    VectorMap,
-    mixed,
-)
+from .fit import constant, fit_shrunk, fit_temperature, labels_worth, mixing_probabilities, toward_1
+from .maps import MOST_EXACT, BiasCorrectedMap, FittedMap, MatrixMap, SplineMap, VectorMap, mixed
 from .ordinal import FORMS
 
-# The most classes of a stacked calibrator with a matrix: its Hessian is exact up to them.
-_MOST_OF_MATRIX = 21
+# A matrix of many samples is shrunk by this alone: evidence takes too much shrinkage for sure.
+_WEAK = ((1.0, 3.0),)
 # Samples of a fold, and the stacked calibrator that was fitted without them.
 StackFold = tuple[Indices, "StackedMap"]
 # Samples by which the temperature is preferred where the others are no better: few, since the
 # weight that a prior keeps is lost where its scaling is wrong.
-_PSEUDO_ROWS = 0.05
+_PSEUDO_ROWS = 0.5
 # The least probability that has a logarithm.
 _TINY = 1e-300
 # The least weight of the temperature, whose logarithm is a part of the loss.
@@ -100,14 +94,14 @@ def fit_stack(
     Of too few samples for two folds, all samples with the calibrator itself.
     """
     maps = _fitted_maps(rows, mixing)
-    splits = rows.dealt(n_folds)
+    splits = rows.dealt(n_folds, at_random=True)
     if len(splits) < 2:
         stack = StackedMap(maps, np.eye(len(maps))[0])
         return stack, [(np.arange(len(rows)), stack)]
     fold_maps = []
     z = np.empty((len(maps), *rows.counts.shape))
     for train, test in Progress(splits, desc="stack", disable=not verbose):
-        fitted = _fitted_maps(rows.take(train), mixing)
+        fitted = _fitted_maps(rows.take(train), mixing, maps)
         fold_maps.append((test, fitted))
         u = rows.log_proba[test]
         z[:, test] = [np.exp(one.log_z(u)) for one in fitted.values()]
@@ -124,28 +118,44 @@ def predicted_out_of_fold(rows: CalibrationRows, folds: list[StackFold]) -> Cali
     return replace(rows, log_proba=u, proba=np.exp(u))
 
 
-def _fitted_maps(rows: CalibrationRows, mixing: str | None) -> dict[str, FittedMap]:
-    """One scaling of each family; the matrix of not too many classes, "ordinal" of grades alone."""
+def _fitted_maps(rows: CalibrationRows, mixing: str | None, near: Any = None) -> Any:
+    """One scaling of each family by name, but for too many classes; "ordinal" of grades alone.
+
+    In a fold `near` are those of all samples.
+    """
     K = rows.n_classes
     pi = mixing_probabilities(mixing, rows)
+    of_all = (near or {}).get
     temperature = fit_temperature(rows, pi)
-    bias_corrected = fit_shrunk(BiasCorrectedMap(K), rows, temperature)
+    corrected = fit_shrunk(BiasCorrectedMap(K), rows, temperature, near=of_all("bias_corrected"))
     # best where predictions say nothing
     maps = {
-        "temperature": toward_one(temperature, rows),
+        "temperature": toward_1(temperature, rows),
         "frequencies": constant(rows, pi),
-        "bias_corrected": bias_corrected,
-        "vector": fit_shrunk(VectorMap(K), rows, bias_corrected),
+        "bias_corrected": corrected,
+        "vector": fit_shrunk(VectorMap(K), rows, corrected, near=of_all("vector")),
     }
-    if K <= _MOST_OF_MATRIX:
-        # a matrix mixes logarithms, which must not come from zeros
-        after = replace(rows, log_proba=temperature.log_z(rows.log_proba))
-        last = fit_shrunk(MatrixMap(K), after, fit_temperature(after, None))
-        maps["matrix"] = last.after(temperature)
+    # a matrix and a spline transform logarithms, which must not come from zeros: they follow
+    # another scaling, and are shrunk to it
+    same = temperature._replace(x=np.zeros(1), pi=None, eta=-np.inf)
+    p = K * (K + 1)
+    if p <= MOST_EXACT:
+        # some samples for each parameter
+        is_weak = rows.weight.sum() * labels_worth(rows, corrected) >= max(200, 6 * p)
+        if near:
+            is_weak = near["matrix"].first is near["bias_corrected"]
+        first, strengths = (corrected, _WEAK) if is_weak else (temperature, None)
+        after = replace(rows, log_proba=first.log_z(rows.log_proba))
+        found = fit_shrunk(MatrixMap(K), after, same, strengths, of_all("matrix"))
+        maps["matrix"] = found.after(first)
+    after = replace(rows, log_proba=corrected.log_z(rows.log_proba))
+    spline = SplineMap(after.log_proba, rows.weight)
+    if len(spline.start()) <= MOST_EXACT:
+        maps["spline"] = fit_shrunk(spline, after, same, near=of_all("spline")).after(corrected)
     if K > 2 and rows.labels is not None and rows.labels.graded:
         family, alone = FORMS["cumulative"]
         scaled = fit_temperature(rows, pi, alone)
-        maps["ordinal"] = fit_shrunk(family(K), rows, scaled)
+        maps["ordinal"] = fit_shrunk(family(K), rows, scaled, near=of_all("ordinal"))
     return maps
 
 
@@ -168,6 +178,8 @@ def best_weights(z: NDArray, rows: CalibrationRows) -> Floats:
 
     bounds = [(_LEAST_WEIGHT, None)] + [(0.0, None)] * (len(z) - 1)
     options = {"gtol": 1e-9, "ftol": 1e-16}
-    start = np.full(len(z), 1 / len(z))
-    w = minimize(loss, start, jac=True, method="L-BFGS-B", bounds=bounds, options=options).x
+    w = np.full(len(z), 1 / len(z))
+    # a search may end where a bound stops a step
+    for _ in range(3):
+        w = minimize(loss, w, jac=True, method="L-BFGS-B", bounds=bounds, options=options).x
     return w / w.sum()

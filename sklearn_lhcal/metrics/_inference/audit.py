@@ -20,7 +20,6 @@ from sklearn.utils import check_random_state
 from ..._rows import PredictionLike, Rows, class_names, read_labels, read_rows
 from ..._utils.arrays import Floats, Indices, Mask, row_units
 from ..._utils.checks import (
-    any_array,
     as_floats,
     as_names,
     check_same_length,
@@ -29,7 +28,7 @@ from ..._utils.checks import (
     distinct,
     is_gap,
 )
-from ..._utils.names import check_row_names, column_names
+from ..._utils.names import check_row_names, named_columns
 from ..._utils.results import DataFrame, frame_of, result
 from ..._utils.simplex import EPS, row_sum, softmax
 from ..._utils.types import ArrayLike, Groups, LabelsLike, Seed, Weights
@@ -186,6 +185,8 @@ def subgroup_audit(
     is below 0 where the model is overconfident. The largest absolute value of all is compared with
     that of each draw of new labels from the predictions, so that the p-value counts how many
     subgroups and classes were looked at.
+
+    `sklearn_lhcal.calibration.GroupedCalibration` repairs what is found.
 
     Each subgroup has two losses beside it. Raters disagree more on its samples where its
     irreducible loss is large. The model is worse on them where its epistemic loss is large.
@@ -515,31 +516,12 @@ def _losses(part: Rows, level: float) -> dict:
 def _read_columns(subgroups: Any, n: int) -> dict[str, NDArray]:
     """The columns of a frame, a dict or an array by their names, each of shape (n,)."""
     check_values(subgroups, "subgroups")
-    named = _named(subgroups)
+    named = named_columns(subgroups, "subgroups")
     if not named:
         raise ValueError("subgroups has no columns.")
     columns = {str(name): as_names(a, f"subgroups[{name!r}]") for name, a in named.items()}
     check_same_length(n, **{f"subgroups[{name!r}]": a for name, a in columns.items()})
     return columns
-
-
-def _named(subgroups: Any) -> dict:
-    """The columns by name, as given."""
-    if isinstance(subgroups, Mapping):
-        return dict(subgroups)
-    if hasattr(subgroups, "columns"):
-        names = column_names(subgroups, "subgroups")
-        values = [subgroups[column] for column in subgroups.columns]
-        if names is not None:
-            return dict(zip(names.tolist(), values, strict=True))
-    else:
-        array = any_array(subgroups, "subgroups")
-        if array.ndim == 1:
-            return {getattr(subgroups, "name", None) or "subgroup": subgroups}
-        if array.ndim != 2:
-            raise ValueError(f"subgroups must have one or two axes, got shape {array.shape}.")
-        values = list(array.T)
-    return {f"column {j}": column for j, column in enumerate(values)}
 
 
 def _subgroups_of(
