@@ -77,23 +77,24 @@ print(f"chosen: {search.best_params_}")
 # Calibration
 # -----------
 # `EpistemicCalibration` around the chosen pipeline carves balls out of its training data to learn
-# the map, here by the method of the paper. It is judged in other balls, in few bins, as there are
-# few test samples.
+# the map, here by the method of the paper, whose bins are those of the samples to be tested. It is
+# judged in other balls, in few bins, as there are few test samples.
 best = EpistemicCalibration(search.best_estimator_, splitter=cv, n_bins=5, method="paper")
 gains, estimates, calibrated = [], [], []
 for train, test in BallCarvingSplit(**balls, random_state=1).split(X, y):
     model = best.fit(X[train], y[train])
     gains.append(accuracy_gain(y[test], model.predict(X[test]), reference[test]))
     estimates.append(model.predict_uncalibrated(X[test]))
-    calibrated.append(model.predict_epistemic(X[test]))
+    calibrated.append(model.with_bins_of(X[test]).predict_epistemic(X[test]))
 g, mutual_information, c = (np.concatenate(a) for a in (gains, estimates, calibrated))
 print(
     f"\n{len(g)} samples in other balls, mean gain {g.mean():.3f}\n"
     "estimate             mean   EECE   noise alone"
 )
 for name, e in (("mutual information", mutual_information), ("calibrated", c)):
-    error, noise, *_ = null_epistemic_error(g, e, n_bins=5, random_state=0)
-    print(f"{name:<19} {e.mean():.3f}  {error:.3f}  {noise:.3f}")
+    # both in the bins of the uncalibrated estimate
+    null = null_epistemic_error(g, e, n_bins=5, bins_of=mutual_information, random_state=0)
+    print(f"{name:<19} {e.mean():.3f}  {null.estimate:.3f}  {null.mean:.3f}")
 
 # %%
 # The figure

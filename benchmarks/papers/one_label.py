@@ -1,4 +1,4 @@
-"""Table F.3 of P1: one label against all labels in training, MDS-1 against MDS-full.
+"""Table 6 of P1: one label against all labels in training, MDS-1 against MDS-full.
 
     python benchmarks/papers/one_label.py [--seeds 10] [--labels 5] [--epochs 30]
     PREDICTIONS=cifar10h.npz python benchmarks/papers/one_label.py --human
@@ -89,7 +89,7 @@ def human(seed: int, z: np.ndarray, counts: np.ndarray):
 
 def main() -> None:
     """Print the table."""
-    parser = argparse.ArgumentParser(description="Table F.3 of P1.")
+    parser = argparse.ArgumentParser(description="Table 6 of P1.")
     parser.add_argument("--seeds", type=int, default=10)
     parser.add_argument("--labels", type=int, default=5)
     parser.add_argument("--epochs", type=int, default=30)

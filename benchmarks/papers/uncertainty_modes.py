@@ -11,9 +11,9 @@ Class probabilities are alike in the last two, and no calibration of them can te
 A distribution over class probabilities can: it is two peaks at 0 and 1 in the epistemic group, one
 peak in the middle in the aleatoric one. This example asks who finds that: MC dropout, or
 α-calibration, which has seen samples with several labels. It is the experiment of Mimori, Sasada,
-Matsui and Sato (2021), Diagnostic uncertainty calibration, App. E, on the 8 x 8 digits that come
-with scikit-learn. ``FULL=1`` in the environment adds the paper's other scenario, two labels per
-calibration sample."""
+Matsui and Sato (2021), Diagnostic uncertainty calibration, App. E of the preprint, on the 8 x 8
+digits that come with scikit-learn. ``FULL=1`` in the environment adds the paper's other scenario,
+two labels per calibration sample."""
 
 import os
 
@@ -31,8 +31,8 @@ from sklearn_lhcal.metrics import epistemic_loss, irreducible_loss, posterior_ep
 from sklearn_lhcal.neural_network import NeuralClassifier
 
 # Two classes from ten digits.
-# The digit t decides how the probability q of the second class is drawn for an image (eq. 52, λ =
-# 20):
+# The digit t decides how the probability q of the second class is drawn for an image (its eq. 52,
+# λ = 20):
 #
 # - digits 0, 1: Beta(0.99 λt, 0.99 λ(1−t)), a point exactly at 0 or 1;
 # - digits 2 to 5: Beta with mean 0.2, 0.4, 0.6, 0.8 and total 1/λ, which is almost always next to 0

@@ -73,7 +73,9 @@ def calibration_of_epistemic_uncertainty():
         ("|", "0.35", "noise alone"),
     ):
         ax.plot([], [], marker, color=color, label=name)
-    ax.set(xscale="log", xlabel="Calibration error EECE (probability), 95% intervals over 6 seeds")
+    (seeds,) = lines("epistemic_toy", r"first of (\d+) seeds")
+    xlabel = f"Calibration error EECE (probability), 95% intervals over {seeds} seeds"
+    ax.set(xscale="log", xlabel=xlabel)
     ticks = [0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5]
     ax.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
     ax.minorticks_off()

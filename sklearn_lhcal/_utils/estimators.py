@@ -12,7 +12,7 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import has_fit_parameter
 
-from .arrays import Indices
+from .arrays import Floats, Indices
 from .checks import check_params, check_sample_weight, take_params, take_rows
 from .names import positions
 
@@ -125,6 +125,14 @@ def resolve(estimator, X, method: str):
             break
     check_order_of_columns(estimator, X)
     return estimator, X
+
+
+def epistemic_estimates(estimator, X) -> tuple[Floats, Floats] | None:
+    """Before and after calibration, by the bins of these samples; None where none is calibrated."""
+    inner, X = resolve(estimator, X, "predict_uncalibrated")
+    if not hasattr(inner, "predict_uncalibrated"):
+        return None
+    return inner.predict_uncalibrated(X), inner.with_bins_of(X).predict_epistemic(X)
 
 
 def check_order_of_columns(estimator, X) -> None:

@@ -113,7 +113,7 @@ class AlphaCalibration(_BaseCalibrator):
 
     References
     ----------
-    Mimori, Sasada, Matsui and Sato (2021), Diagnostic uncertainty calibration, eq. (49)–(51).
+    Mimori, Sasada, Matsui and Sato (2021), Diagnostic uncertainty calibration, eq. (19) and (50).
 
     Examples
     --------

@@ -84,7 +84,8 @@ class EpistemicCalibration(_Wrapper):
         Fitted twice for each carving, and once on everything. One with a predictive distribution: a
         Gaussian process, a forest, an ensemble, MC dropout.
     uncertainty : {"mutual_information", "entropy"} or callable, default="mutual_information"
-        The estimate to be calibrated. A word names what `predict_dist` has, in nats. A callable
+        The estimate to be calibrated. A word names what `predict_dist` has, in nats: both rank
+        samples, and do not measure the gain by themselves. A callable
         ``uncertainty(estimator, X)`` returns one number of at least 0 per sample, larger for
         samples that are more uncertain: a distance from the training data, say.
     splitter : object with ``split_augmented(X)``, default=None
@@ -94,9 +95,10 @@ class EpistemicCalibration(_Wrapper):
         Bins with equal numbers of carved test samples, of 25 samples at least: with fewer samples
         there are fewer bins.
     method : {"rising", "paper"}, default="rising"
-        How γ is fitted. "rising" is the function above. "paper" is P3's method: the isotonic
-        regression alone, with all bins and one carving. Samples between which it is flat, all of
-        them at worst, are no longer told apart.
+        How γ is fitted. "rising" is the function above, in bins of the carved test samples. "paper"
+        is P3's method: the isotonic regression alone, with all bins and one carving. Samples
+        between which it is flat, all of them at worst, are no longer told apart. Its bins are those
+        of the samples to evaluate, see `with_bins_of`; before these are known, of the carved ones.
     n_carvings : int or None, default=None
         How often the data are carved. None: three times, or once for the method of the paper. A
         splitter without a `random_state` carves once.
@@ -113,6 +115,8 @@ class EpistemicCalibration(_Wrapper):
         gained nothing, it is as if they had gained half a sample.
     carved_uncertainty_, carved_gain_ : ndarray of shape (n_carved,)
         What γ was fitted on: estimate and gain at the carved test samples.
+    carved_weight_ : ndarray of shape (n_carved,)
+        Weights of these samples.
     classes_ : ndarray of shape (n_classes,)
         Sorted class names.
 
@@ -225,7 +229,7 @@ class EpistemicCalibration(_Wrapper):
                 "returns the estimate as it is. Give more data, a larger radius, or fewer bins.",
                 stacklevel=4,
             )
-            e = g = np.empty(0)
+            e = g = w = np.empty(0)
         else:
             e, g = np.concatenate([self._observed(training, *part) for part in parts], axis=1)
             w = np.ones(len(test)) if weight is None else weight[test]
@@ -233,9 +237,9 @@ class EpistemicCalibration(_Wrapper):
             if self.method == "rising":
                 n_bins = max(min(n_bins, len(e) // _LEAST_ROWS), 1)
                 slope = float(max(w @ g, w.mean() / 2) / max(w @ e, 1e-300))
-            isotonic = isotonic_map(e, g, n_bins, w)
+            isotonic = isotonic_map(e, g, n_bins, w, e)
             _warn_if_flat(e, isotonic)
-        found = {"carved_uncertainty_": e, "carved_gain_": g}
+        found = {"carved_uncertainty_": e, "carved_gain_": g, "carved_weight_": w}
         return found | {"isotonic_": isotonic, "slope_": slope}
 
     def _observed(self, training: TrainingRows, train, augmented, test) -> tuple[Floats, Floats]:
@@ -281,6 +285,19 @@ class EpistemicCalibration(_Wrapper):
         """The uncalibrated estimate, shape (n_samples,): nats, or the unit of the callable."""
         check_is_fitted(self, "estimator_")
         return self._estimate(self.estimator_, X)
+
+    def with_bins_of(self, X: Samples) -> Self:
+        """A copy whose map has bins with equal numbers of these samples, as published (P3 §5.2).
+
+        `model_selection.evaluate_epistemic` calls it with the test samples. With other methods than
+        "paper" the copy predicts the same.
+        """
+        e = self.predict_uncalibrated(X)
+        model = copy(self)
+        if self.method == "paper" and self.isotonic_ is not None:
+            carved = self.carved_uncertainty_, self.carved_gain_
+            model.isotonic_ = isotonic_map(*carved, self.n_bins, self.carved_weight_, e)
+        return model
 
     def predict(self, X: Samples) -> NDArray:
         """The classifier's class of each sample, shape (n_samples,)."""
@@ -371,9 +388,12 @@ def _warn_if_flat(e: Floats, isotonic: IsotonicRegression) -> None:
         )
 
 
-def isotonic_map(e: Floats, g: Floats, n_bins: int, w: Floats) -> IsotonicRegression:
-    """γ_iso: isotonic regression, on the estimate, of the mean gain in its bin (P3 §4.3)."""
-    bins = Bins(e[:, None], n_bins, "quantile").index(e[:, None])[:, 0]
+def isotonic_map(e: Floats, g: Floats, n_bins: int, w: Floats, of: Floats) -> IsotonicRegression:
+    """γ_iso: isotonic regression, on the estimate, of the mean gain in its bin (P3 §4.3).
+
+    Bins hold equal numbers of other estimates, or of e.
+    """
+    bins = Bins(of[:, None], n_bins, "quantile").index(e[:, None])[:, 0]
     _, m = np.unique(bins, return_inverse=True)
     gamma = (np.bincount(m, w * g) / np.bincount(m, w))[m]  # γ̄_m
     return IsotonicRegression(y_min=0, y_max=1, out_of_bounds="clip").fit(e, gamma, w)

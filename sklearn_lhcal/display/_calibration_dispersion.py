@@ -1,4 +1,4 @@
-"""The calibration-dispersion map (P1 Fig. 2a): which part of the epistemic loss a method has."""
+"""The calibration-dispersion map (P1 Fig. 5a): which part of the epistemic loss a method has."""
 
 from functools import partial
 from typing import Any, Self
@@ -63,7 +63,7 @@ class CalibrationDispersionDisplay(PredictionDisplay):
     it, with the other options of `evaluate_methods`. The epistemic loss EL of a prediction is the
     sum of the two losses. It is equal along the lines, and smaller towards the lower left. A method
     far to the right can be calibrated. One far up confuses samples whose class probabilities
-    differ, which no calibration can mend (P1 Fig. 2a).
+    differ, which no calibration can mend (P1 Fig. 5a).
 
     Both losses are corrected and may be negative. They are taken on the samples with two raters or
     more. Bars show their intervals (delete-a-block jackknife, the same blocks for all methods).

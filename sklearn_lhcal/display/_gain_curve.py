@@ -7,7 +7,7 @@ import numpy as np
 
 from .._rows import labels_for, rated_only
 from .._utils.checks import check_samples, checked
-from .._utils.estimators import resolve
+from .._utils.estimators import epistemic_estimates
 from .._utils.names import check_row_names
 from .._utils.types import ArrayLike, Estimator, LabelsLike, Samples
 from ..distributions import predict_epistemic
@@ -108,12 +108,8 @@ class GainCurveDisplay(NamedDisplay):
         check_row_names(y=y, reference_prediction=reference_prediction, groups=groups)
         y, X, reference_prediction, groups = rated_only(y, X, reference_prediction, groups)
         labels = labels_for(estimator, y), estimator.predict(check_samples(X)), reference_prediction
-        inner, seen = resolve(estimator, X, "predict_uncalibrated")
-        if hasattr(inner, "predict_uncalibrated"):
-            options["calibrated"] = inner.predict_epistemic(seen)
-            uncertainty = inner.predict_uncalibrated(seen)
-        else:
-            uncertainty = predict_epistemic(estimator, X)
+        both = epistemic_estimates(estimator, X)
+        uncertainty, options["calibrated"] = both or (predict_epistemic(estimator, X), None)
         options = cls._named(estimator, options) | {"groups": groups}
         return cls.from_predictions(None, uncertainty, labels=labels, **options)
 

@@ -232,7 +232,7 @@ class Distribution(ABC):
         return self.variance() + self.mean() ** 2
 
     def disagreement(self, pairs: ArrayLike | None = None, *, distance: Distance = None) -> Floats:
-        """Probability that two raters disagree, shape (n,): ``1 − Σ_k E[z_k²]`` (P1 eq. 49).
+        """Probability that two raters disagree, shape (n,): ``1 − Σ_k E[z_k²]`` (P1 eq. 17).
 
         With a `distance`, as in `sklearn_lhcal.metrics.expected_squared_loss`, it is half the mean
         squared distance of two raters: for "linear" half of the steps between them.
@@ -257,7 +257,10 @@ class Distribution(ABC):
         return self._disagreement(P)
 
     def class_disagreement(self) -> Floats:
-        """Probability that exactly one of two raters names class k, shape (n, K) (P1 eq. 50)."""
+        """Probability that exactly one of two raters names class k, shape (n, K).
+
+        P1's preprint, eq. 50.
+        """
         z = self.mean()
         return 2 * np.maximum(z * (1 - z) - self.variance(), 0.0)
 

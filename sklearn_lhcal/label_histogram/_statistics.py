@@ -19,7 +19,7 @@ _BLOCK = 2_000_000
 def pairwise_disagreement(y: LabelsLike) -> Floats:
     """Unbiased estimate, for each sample, of the probability that two raters give different labels.
 
-    It is the U-statistic of P1 eq. (17) for ``Y¹ ≠ Y²``,
+    It is the U-statistic of P1 eq. (16) for ``Y¹ ≠ Y²``,
     ``d_i = 1 − Σ_k y_k(y_k−1) / (n_i(n_i−1))``.
 
     Parameters
@@ -69,7 +69,7 @@ def class_disagreement(y: LabelsLike) -> Floats:
 def u_statistic(y: LabelsLike, kernel: Callable[[Integers], ArrayLike], order: int) -> Floats:
     """Unbiased estimate, for each sample, of the mean of a symmetric statistic of `order` raters.
 
-    It is the mean of the kernel over all subsets of `order` raters of the sample (P1 eq. 17).
+    It is the mean of the kernel over all subsets of `order` raters of the sample (P1 eq. 16).
 
     Parameters
     ----------

@@ -148,7 +148,7 @@ class BinSums:
     def calibration_loss(self) -> Floats:
         """CL_kb of shape (K, B); empty bins contribute 0.
 
-        P1 eq. (12), (13) and the residual form.
+        P1 eq. (13), (14) and the residual form.
         """
         W_b, W = self.w, self.w[0].sum()
         safe = np.where(W_b > 0, W_b, 1.0)
@@ -189,7 +189,7 @@ class BinSums:
     def epistemic_loss(self) -> Floats:
         """EL_kb of shape (K, B).
 
-        P1 eq. (9) split over bins; the plug-in keeps the raters' spread, eq. (8).
+        P1 eq. (10) split over bins; the plug-in keeps the raters' spread, eq. (9).
         """
         noise = 0.0 if self.correction is None else self.wc
         return (self.wee - noise) / self.w[0].sum()
@@ -203,7 +203,7 @@ class BinSums:
         return spread.sum(axis=1) / self.w[0].sum()
 
     def expected_squared_loss(self) -> Floats:
-        """L_k of shape (K,), P1 eq. (7)."""
+        """L_k of shape (K,), P1 eq. (8)."""
         return (self.wee + self.ws).sum(axis=1) / self.w[0].sum()
 
     def means(self) -> tuple[Floats, Floats]:

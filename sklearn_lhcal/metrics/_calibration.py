@@ -63,7 +63,7 @@ def calibration_parts(sums: BinSums) -> Floats:
 
 
 def calibration_of(sums: BinSums, *, p: float = 2, loss: str = "squared", **bins) -> float:
-    """CL, in the disagreement of two raters Eq. (41) to (44); or of another exponent or loss."""
+    """CL, in the disagreement of two raters Eq. (42) to (45); or of another exponent or loss."""
     if loss == "log":
         z, c = sums.means()
         # Σ_k of c log(c/z) − c + z is the divergence of the log loss, P1 Eq. (5)
@@ -135,7 +135,7 @@ def calibration_loss(
 
     The bias-corrected estimate, the default, may be negative. Samples predicted alike share a bin,
     for each class by itself. The loss is summed over the bins b of z_k and the classes k: the
-    plug-in is ``CL_kb = W_b/W·(c̄−z̄)²`` (P1 eq. 12), or ``W_b/W·|c̄−z̄|^p`` (Def. 2).
+    plug-in is ``CL_kb = W_b/W·(c̄−z̄)²`` (P1 eq. 13), or ``W_b/W·|c̄−z̄|^p`` (Def. 2).
 
     Parameters
     ----------
@@ -166,7 +166,7 @@ def calibration_loss(
     bias_correction : {"residual", "label", None}
         What is taken off for the sampling of samples. "residual": the variance of ``μ̂ − z`` within
         the bin, which makes the binned loss exactly unbiased where bins have two samples or more.
-        "label": the variance of μ̂ (P1 eq. 13), which is biased by the spread of z within bins; for
+        "label": the variance of μ̂ (P1 eq. 14), which is biased by the spread of z within bins; for
         one label per sample it is the debiased reliability of Bröcker 2012 and Ferro and Fricker
         2012. None: nothing. A corrected bin with one sample contributes 0. Raters of a sample need
         not be independent of each other.
@@ -254,7 +254,7 @@ def dispersion_loss(
     """Grouping loss ``DL = EL − CL``: 0 where no better model could do more than calibration.
 
     It is the epistemic loss that calibration cannot remove: how much the true probabilities of
-    samples predicted alike differ (P1 eq. 14, 34, 35). A bias-corrected loss may be negative. Both
+    samples predicted alike differ (P1 eq. 33, 35, 36). A bias-corrected loss may be negative. Both
     parts are taken on the same samples: those with two raters or more for corrected values, all for
     plugins.
 

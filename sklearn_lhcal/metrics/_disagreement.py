@@ -41,7 +41,7 @@ def _pair_losses(rows: Rows, P: Floats | None) -> NDArray:
     d, phi = pair_rates(rows, P), _predicted_pairs(rows, P)
     if P is None:
         return squared(d, phi)[:, 0]
-    # E(P − φ̂)², of which Eq. (39) is the case that P is 0 or 1
+    # E(P − φ̂)², of which Eq. (40) is the case that P is 0 or 1
     return (pair_rates(rows, P**2) - 2 * d * phi + phi**2)[:, 0]
 
 
@@ -203,7 +203,7 @@ def disagreement_calibration_loss(
 ) -> float:
     """Squared calibration error ``CL_φ`` of predicted disagreement: 0 if it is calibrated.
 
-    A bias-corrected loss may be negative (P1 eq. 43).
+    A bias-corrected loss may be negative (P1 eq. 44).
 
     Parameters
     ----------

@@ -149,8 +149,8 @@ def kernel_calibration_error(
         with S1 = mean e_j·(Se)_j, which loses less: its loss is of second order. Use it with
         ``bandwidth="cv"``. None: the plug-in.
     random_state : int, RandomState instance or None, default=0
-        Draws the samples on which a bandwidth is searched: 5,000 for "loo", 20,000 for "cv", where
-        there are more.
+        Draws the samples on which a bandwidth is searched, 20,000 where there are more; "loo" then
+        warns.
     device : str, default="cpu"
         Where torch computes.
     distance : None, "linear", "quadratic" or array-like of shape (n_classes, n_classes), optional

@@ -4,6 +4,8 @@ The most likely one, or the one that predicts best.
 """
 
 import warnings
+from contextlib import suppress
+from functools import partial
 
 import numpy as np
 from sklearn.utils import check_random_state
@@ -12,9 +14,9 @@ from .._rows import PredictionLike, Rows, proba_of, read_prediction
 from .._utils.checks import as_floats, checked, take_rows
 from .._utils.types import ArrayLike, KernelKind, Seed
 
-# a bandwidth is searched on so many samples at most
-_LOO_ROWS = 5_000
-_CV_ROWS = 20_000
+# a bandwidth is searched on so many samples at most, beginning with so many
+_MOST_ROWS = 20_000
+_START_ROWS = 5_000
 
 
 @checked
@@ -23,6 +25,7 @@ def loo_bandwidth(
     *,
     kind: KernelKind = "canonical",
     grid: ArrayLike | None = None,
+    n_samples: int | None = None,
     random_state: Seed = 0,
     device: str = "cpu",
 ) -> float:
@@ -41,8 +44,11 @@ def loo_bandwidth(
     grid : array-like of float, optional
         Bandwidths to choose from. None: three a decade from 1e-5 to 1, and a parabola around the
         best of them.
+    n_samples : int, optional
+        Number of samples to search on, drawn where there are more. None: all samples, as published,
+        or 20,000 where there are more, with a warning.
     random_state : int, RandomState instance or None, default=0
-        Draws 5,000 samples where there are more.
+        Draws these samples.
     device : str, default="cpu"
         Where torch computes.
 
@@ -59,7 +65,14 @@ def loo_bandwidth(
     -----
     UserWarning
         Where the search ends at 1e-5 or 1. At 1 it does so for predictions that are spread evenly,
-        and for those with few different values.
+        and for those with few different values. Where samples were drawn because there are more
+        than 20,000.
+
+    Notes
+    -----
+    From more than 5,000 samples without a grid, every m-th in the order of their probabilities, at
+    most 5,000, shows where to begin; then the likelihood of all of them is followed upwards. That
+    takes a quarter of the time, and finds the same maximum unless there are several.
 
     Examples
     --------
@@ -74,7 +87,7 @@ def loo_bandwidth(
         # the squares of smaller ones are 0
         if grid.ndim != 1 or not grid.size or not 1e-150 <= grid.min() <= grid.max() < np.inf:
             raise ValueError("grid must hold positive bandwidths, of 1e-150 or more.")
-    return _loo(z, kind, random_state, device, grid)
+    return _loo(z, kind, random_state, device, grid, n_samples=n_samples)
 
 
 def choose_bandwidth(
@@ -91,21 +104,36 @@ def choose_bandwidth(
     return float(bandwidth)
 
 
-def _loo(z, kind, random_state, device, grid=None, groups=None) -> float:
+def _loo(z, kind, random_state, device, grid=None, groups=None, n_samples=None) -> float:
     # torch is imported where it is needed only
     from .._utils.kernels import errors
 
-    keep = _sample(len(z), _LOO_ROWS, random_state)
-    z = as_tensor(z[keep], device)
+    n = n_samples or _MOST_ROWS
+    if n_samples is None and len(z) > n:
+        warnings.warn(
+            f"The most likely bandwidth is that of {n} of {len(z)} samples, drawn at random. For "
+            "more of them pass loo_bandwidth(prediction, n_samples=...) as bandwidth.",
+            stacklevel=4,
+        )
+    keep = _sample(len(z), n, random_state)
+    z = z[keep]
+    # in the order of the samples' probabilities, which no other order of samples changes
+    begin = np.lexsort(z.T)[:: -(-len(z) // _START_ROWS)]
+    x = as_tensor(z, device)
     g = groups_of(take_rows(groups, keep), device)
-    parts = list(errors.problems(kind, z, z[:, None], g=g))
 
-    def cost(hs):
+    def cost(hs, some=slice(None)):
+        parts = errors.problems(kind, x[some], x[some, None], g=g if g is None else g[some])
         return -np.sum([part.log_likelihoods(hs) for part in parts], axis=0)
 
     if grid is not None:
         return float(grid[np.argmin(cost(grid))])
-    h = errors.best_bandwidth(cost)
+    start = None
+    if len(begin) < len(z):
+        # of so few all may be equal, or of one group
+        with suppress(ValueError):
+            start = errors.best_bandwidth(partial(cost, some=begin))
+    h = errors.best_bandwidth(cost, start)
     if not 1e-5 < h < 1:
         warnings.warn(
             f"The search for the most likely bandwidth ended at its bound, {h:g}: it may hide "
@@ -118,7 +146,7 @@ def _loo(z, kind, random_state, device, grid=None, groups=None) -> float:
 def _cv(rows: Rows, kind, random_state, device, of_residuals: bool) -> float:
     from .._utils.kernels import errors
 
-    some = rows.take(_sample(len(rows), _CV_ROWS, random_state))
+    some = rows.take(_sample(len(rows), _MOST_ROWS, random_state))
     z = as_tensor(some.z, device)
     y = as_tensor(some.mu[:, None], device)
     v = log_weight_of(some, device)

@@ -18,15 +18,15 @@ def least_raters(bias_correction: Correction) -> int:
     return 2
 
 
-def _squared_rows(x, s, z, n):  # Eq. (7)
+def _squared_rows(x, s, z, n):  # Eq. (8)
     return ((x - z) ** 2 + s).sum(axis=1)
 
 
-def _epistemic_plugin_rows(x, s, z, n):  # Eq. (8)
+def _epistemic_plugin_rows(x, s, z, n):  # Eq. (9)
     return ((x - z) ** 2).sum(axis=1)
 
 
-def _epistemic_rows(x, s, z, n):  # Eq. (9)
+def _epistemic_rows(x, s, z, n):  # Eq. (10)
     return ((x - z) ** 2).sum(axis=1) - s.sum(axis=1) / (n - 1)
 
 
@@ -75,7 +75,7 @@ def expected_squared_loss(
 ) -> float:
     """Expected squared loss of class probabilities: smaller is better, minimum 0, maximum 2.
 
-    ``L_i = Σ_k (μ̂−z)² + μ̂(1−μ̂)`` (P1 eq. 7) is unbiased for ``E‖Y − z‖²``, where Y is a new
+    ``L_i = Σ_k (μ̂−z)² + μ̂(1−μ̂)`` (P1 eq. 8) is unbiased for ``E‖Y − z‖²``, where Y is a new
     label. One rater per sample is enough; then it is the probability (Brier) score. The loss is the
     sum of `epistemic_loss` and `irreducible_loss`.
 
@@ -167,7 +167,7 @@ def epistemic_loss(
 ) -> float:
     """Epistemic loss, the squared distance from true class probabilities: 0 for a perfect model.
 
-    ``EL_i = Σ_k (μ̂−z)² − μ̂(1−μ̂)/(n_i−1)`` (P1 eq. 9) is unbiased for ``E‖Q − z‖²`` on samples
+    ``EL_i = Σ_k (μ̂−z)² − μ̂(1−μ̂)/(n_i−1)`` (P1 eq. 10) is unbiased for ``E‖Q − z‖²`` on samples
     with two raters or more, and so may be negative.
 
     Parameters
@@ -178,7 +178,7 @@ def epistemic_loss(
     prediction, sample_weight
         As in `expected_squared_loss`.
     bias_correction : {"residual", "label", None}
-        None: the plug-in ``Σ_k (μ̂−z)²`` (eq. 8), which also counts the raters' sampling. The
+        None: the plug-in ``Σ_k (μ̂−z)²`` (eq. 9), which also counts the raters' sampling. The
         others are the same here.
     distance : None, "linear", "quadratic" or array-like of shape (n_classes, n_classes), optional
         As in `expected_squared_loss`.

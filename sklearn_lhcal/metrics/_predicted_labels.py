@@ -16,7 +16,7 @@ EPS = np.finfo(np.float64).eps
 
 
 def _label_terms(rows: Rows) -> tuple:
-    """−w_i Σ_k y_ik log z_ik and w_i n_i, Eq. (53); a row of known probabilities is one label."""
+    """−w_i Σ_k y_ik log z_ik and w_i n_i, Eq. (82); a row of known probabilities is one label."""
     n = np.where(np.isinf(rows.n), 1.0, rows.n)
     losses, weight = mean(_log_rows)(rows)
     return n * losses, n * weight
@@ -42,7 +42,7 @@ def label_log_loss(
 ) -> float:
     """Log loss per label: smaller is better, minimum 0.
 
-    ``−Σ_i w_i Σ_k y_ik log z_ik / Σ_i w_i n_i`` (P1 eq. 53). With one label per sample it is
+    ``−Σ_i w_i Σ_k y_ik log z_ik / Σ_i w_i n_i`` (P1 eq. 82). With one label per sample it is
     scikit-learn's `log_loss`.
 
     Parameters

@@ -16,7 +16,7 @@ from sklearn.utils.metadata_routing import UNUSED
 from .._rows import labels_for, rated_only, rows_of
 from .._utils.checks import check_params, check_samples, checked
 from .._utils.costs import Costs, bayes_columns, check_cost_matrix, of_decisions
-from .._utils.estimators import weight_params
+from .._utils.estimators import epistemic_estimates, weight_params
 from .._utils.names import check_row_names
 from .._utils.tags import Tags, tags_of, unwrapped
 from .._utils.types import (
@@ -105,8 +105,9 @@ class EpistemicScorer(BaseEstimator):
     """Scorer of a classifier's epistemic uncertainty against what more data gain: larger is better.
 
     The estimate is `predict_epistemic` where the estimator offers it, as
-    `calibration.EpistemicCalibration` does. Else it is the mutual information of its predictive
-    distribution. Both are found through pipelines and searches.
+    `calibration.EpistemicCalibration` does; bins are then those of the uncalibrated estimate. Else
+    it is the mutual information of its predictive distribution. Both are found through pipelines
+    and searches.
 
     `reference_prediction` is what f_aug of P3 predicts: the same classifier, fitted on training and
     carved samples. Scikit-learn gives a scorer a fitted estimator and the test samples, so that a
@@ -176,7 +177,9 @@ class EpistemicScorer(BaseEstimator):
         y, X, reference_prediction = rated_only(y, X, reference_prediction)
         labels = labels_for(estimator, y)
         gain = accuracy_gain(labels, estimator.predict(check_samples(X)), reference_prediction)
-        estimate = predict_epistemic(estimator, X)
+        both = epistemic_estimates(estimator, X)
+        before, estimate = both or (predict_epistemic(estimator, X),) * 2
+        bins = {"bins_of": before} if "bins_of" in signature(self.metric).parameters else {}
         tags = tags_of(self.metric)
         if tags.undefined_reason is not None and (reason := tags.undefined_reason(gain, estimate)):
             raise ValueError(
@@ -185,7 +188,7 @@ class EpistemicScorer(BaseEstimator):
                 "predictive distribution (a forest, a Gaussian process), gains only where "
                 "reference_prediction is not what it predicts: carve larger balls."
             )
-        return _sign(self.sign, tags) * self.metric(gain, estimate)
+        return _sign(self.sign, tags) * self.metric(gain, estimate, **bins)
 
     __call__ = score
 

@@ -19,7 +19,7 @@ from ._evaluate import undefined
 
 
 def squared(d, phi):
-    """Unbiased squared loss of each row and column, shape (n, m), Eq. (39)."""
+    """Unbiased squared loss of each row and column, shape (n, m), Eq. (40)."""
     return d * (1 - d) + (d - phi) ** 2
 
 
@@ -28,7 +28,7 @@ def statistic_squared_loss(
 ) -> float:
     """Expected squared loss of a predicted 0/1 statistic of raters: smaller is better, minimum 0.
 
-    The mean of ``d(1−d) + (d−φ̂)²`` (P1 eq. 39). It is unbiased for ``E(φ − φ̂)²``, as φ is 0 or 1.
+    The mean of ``d(1−d) + (d−φ̂)²`` (P1 eq. 40). It is unbiased for ``E(φ − φ̂)²``, as φ is 0 or 1.
 
     Parameters
     ----------
@@ -70,7 +70,7 @@ def statistic_calibration_loss(
 ) -> float:
     """Squared calibration error of a predicted 0/1 statistic of raters: 0 if it is calibrated.
 
-    The binned formula of `calibration_loss` with d for μ̂ and φ̂ for z (P1 eq. 41–44). A corrected
+    The binned formula of `calibration_loss` with d for μ̂ and φ̂ for z (P1 eq. 42–45). A corrected
     loss may be negative.
 
     Parameters
@@ -100,7 +100,7 @@ def statistic_calibration_loss(
     if codes is not None:
         sums.by_group(d, phi, codes, w)
         sums.dependent = True
-    # Eq. (41) to (44)
+    # Eq. (42) to (45)
     return float(calibration_parts(sums).sum())
 
 

@@ -14,7 +14,7 @@ from .. import metrics
 from .._rows import Labels, predicted_classes, read_labels
 from .._utils.arrays import Floats, Indices
 from .._utils.checks import check_same_length, check_samples, checked, take_rows
-from .._utils.estimators import fit_on_labels
+from .._utils.estimators import epistemic_estimates, fit_on_labels
 from .._utils.names import check_row_names
 from .._utils.types import Estimator, Folds, LabelsLike, Samples, Seed
 from ..distributions import predict_epistemic
@@ -57,7 +57,8 @@ def evaluate_epistemic(
         ``BallCarvingSplit(n_splits=6)`` carves six times. Any other must leave samples out of both
         parts.
     n_bins : int, default=20
-        Bins of the errors, of equal numbers of test samples.
+        Bins of the errors, of equal numbers of test samples: quantiles of the uncalibrated
+        estimate, for the calibrated one too (P3 §5.2). Equal quantiles are merged.
     confidence_level : float, default=0.95
     random_state : int, RandomState instance or None, default=None
         Seed of the noise level.
@@ -72,9 +73,11 @@ def evaluate_epistemic(
         - ``mean_gain``: accuracy of f_aug minus that of f_tr at the test samples
         - ``epistemic_correlation``: of the estimate with the gain
         - ``epistemic_calibration_error``: of the estimate as it is
-        - ``calibrated_error``: the same after calibration; NaN for classifiers without it
-        - ``noise_level``: the error that a calibrated estimate would have, see
+        - ``calibrated_error``: the same after calibration, in the same bins; NaN for classifiers
+          without it. `EpistemicCalibration` with ``method="paper"`` also fits γ in them
+        - ``noise_level``: the error that a calibrated estimate would have in these bins, see
           `metrics.null_epistemic_error`; NaN where the estimate exceeds 1
+        - ``n_bins``: how many bins are left when equal quantiles are merged
 
         A cell is NaN where its value is undefined in some split.
 
@@ -136,24 +139,23 @@ def evaluate_epistemic(
 def _evaluated(estimator, X, labels, split, n_bins, random_state) -> dict[str, float]:
     """The columns of one split."""
     train, test = split
-    calibrated = hasattr(estimator, "predict_uncalibrated")
     f_tr = fit_on_labels(clone(estimator), take_rows(X, train), labels.take(train))
     augmented = np.setdiff1d(np.arange(len(labels)), test)
     f_aug = fit_with_more(estimator, X, labels, augmented)
     X_test = take_rows(X, test)
     predicted = (predicted_classes(f, X_test, labels.classes) for f in (f_tr, f_aug))
     g = metrics.accuracy_gain(labels.take(test), *predicted)
-    e = after = predict_epistemic(f_tr, X_test)
-    if calibrated:
-        e = f_tr.predict_uncalibrated(X_test)
-    error = partial(metrics.epistemic_calibration_error, g, n_bins=n_bins)
-    null = partial(metrics.null_epistemic_error, g, n_bins=n_bins, random_state=random_state)
+    both = epistemic_estimates(f_tr, X_test)
+    e, after = both or (predict_epistemic(f_tr, X_test),) * 2
+    error = partial(metrics.epistemic_calibration_error, g, n_bins=n_bins, bins_of=e)
+    null = partial(metrics.null_epistemic_error, g, n_bins=n_bins, bins_of=e)
     return {
         "mean_gain": g.mean(),
         "epistemic_correlation": metrics.epistemic_correlation(g, e),
         "epistemic_calibration_error": error(e),
-        "calibrated_error": error(after) if calibrated else np.nan,
-        "noise_level": null(after).mean if after.max() <= 1 else np.nan,
+        "calibrated_error": error(after) if both else np.nan,
+        "noise_level": null(after, random_state=random_state).mean if after.max() <= 1 else np.nan,
+        "n_bins": len(metrics.gain_curve(g, e, n_bins=n_bins).bin_counts),
     }
 
 

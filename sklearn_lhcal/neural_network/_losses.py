@@ -55,7 +55,7 @@ class _MeanOverRows(_MeanLoss):
 class LabelLogLoss(_MeanLoss):
     """Log loss per label, in nats: minimum 0.
 
-    ``−Σ_i w_i Σ_k y_ik log z_ik / Σ_i w_i n_i`` (P1 eq. 53).
+    ``−Σ_i w_i Σ_k y_ik log z_ik / Σ_i w_i n_i`` (P1 eq. 82).
 
     Examples
     --------

@@ -118,7 +118,7 @@ class NeuralClassifier(DistributionClassifierMixin, NeuralNetClassifier):
     Notes
     -----
     ``"label_log_loss"`` is a mean over labels, not over samples. The gradients of batches are, on
-    average, the gradient of P1 eq. (53): a batch's sum is divided by the mean number of labels of
+    average, the gradient of P1 eq. (82): a batch's sum is divided by the mean number of labels of
     *all* samples. A plain loop over `LabelLogLoss` divides by the batch's own number of labels, and
     so gives a sample less weight the more labels it has. Only a torch Dataset is trained so, as its
     labels are not known beforehand.

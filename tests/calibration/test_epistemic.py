@@ -62,6 +62,24 @@ def test_the_map_is_that_of_the_paper(board):
 
 
 @pytest.mark.filterwarnings("ignore:The fitted gain is flat:UserWarning")
+def test_bins_of_new_samples_are_for_the_map_of_the_paper(board):
+    """Of the carved ones they change nothing, of others the published map, and never the model."""
+    X, y, _ = board
+    weight = RNG.uniform(1, 2, len(X))
+    model = EpistemicCalibration(FOREST, splitter=SPLIT, n_bins=10, method="paper")
+    model.fit(X, y, sample_weight=weight)
+    _, _, test = SPLIT.split_augmented(X)
+    assert_array_equal(model.carved_weight_, weight[test])
+    before = model.predict_epistemic(X)
+    one = clone(FOREST).fit(X, y)
+    far = X[predict_dist(one, X).mutual_information() > 0.1]
+    assert np.abs(model.with_bins_of(far).predict_epistemic(X) - before).max() > 0.001
+    assert_array_equal(model.predict_epistemic(X), before)
+    rising = EpistemicCalibration(FOREST, splitter=SPLIT).fit(X, y)
+    assert_array_equal(rising.with_bins_of(far).predict_epistemic(X), rising.predict_epistemic(X))
+
+
+@pytest.mark.filterwarnings("ignore:The fitted gain is flat:UserWarning")
 def test_everything_else_is_passed_through(board):
     X, y, _ = board
     names = np.array(["black", "white"])
@@ -104,11 +122,12 @@ def test_calibration_helps_elsewhere(board):
             g = accuracy_gain(y[test], model.predict(X[test]), reference[test])
             e = getattr(model.predict_dist(X[test]), measure)()
             before.append(epistemic_calibration_error(g, e, n_bins=5))
-            after.append(epistemic_calibration_error(g, model.predict_epistemic(X[test]), n_bins=5))
+            c = model.predict_epistemic(X[test])
+            after.append(epistemic_calibration_error(g, c, n_bins=5, bins_of=e))
             score = get_scorer(NAMES[1])(
                 model, X[test], y[test], reference_prediction=reference[test]
             )
-            assert score == -epistemic_calibration_error(g, model.predict_epistemic(X[test]))
+            assert score == -epistemic_calibration_error(g, c, bins_of=e)
         assert np.mean(after) < share * np.mean(before)
 
 

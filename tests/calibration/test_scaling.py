@@ -156,7 +156,7 @@ def scipys_loss(W, b, u, counts):
 
 
 def test_published_penalties_have_scipys_optimum(data, logits):
-    """P1 eq. (48)."""
+    """P1 eq. (49)."""
 
     def loss(x):
         W, b = x[:9].reshape(3, 3), x[9:]

@@ -17,7 +17,7 @@ from sklearn_lhcal.neural_network import DirichletMultinomialLoss, PairwiseLoss
 
 
 def label_loss(T, u, y, w=1.0):
-    """Eq. (53) of P1 with scipy."""
+    """Eq. (82) of P1 with scipy."""
     return (
         -(np.reshape(w, (-1, 1)) * y * log_softmax(u / T, axis=1)).sum()
         / (np.reshape(w, (-1, 1)) * y).sum()

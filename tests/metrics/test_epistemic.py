@@ -15,6 +15,7 @@ from sklearn_lhcal.metrics import (
     epistemic_calibration_error,
     epistemic_correlation,
     expected_accuracy,
+    gain_curve,
     null_epistemic_error,
 )
 
@@ -139,6 +140,39 @@ def test_the_error_is_that_of_the_definition():
     assert uniform == pytest.approx(abs(g.mean() - e.mean()))
 
 
+@pytest.mark.parametrize("bias_correction", [None, "residual"])
+def test_bins_of_another_estimate(bias_correction):
+    """P3 §5.2: a calibrated estimate in the bins of the uncalibrated one, as `gain_curve` has it.
+
+    Of an increasing function of the estimate the bins are its own. A constant estimate has one bin
+    of its own, in which it seems calibrated.
+    """
+    rng = np.random.default_rng(0)
+    e = rng.uniform(0, 0.5, 600)
+    g, c = (rng.uniform(size=600) < e).astype(float), e / 2
+    how = {"n_bins": 6, "bias_correction": bias_correction}
+    curve = gain_curve(g, e, calibrated=c, n_bins=6)
+    squares = (curve.mean_gain - curve.mean_calibrated) ** 2
+    if bias_correction is None:
+        expected = curve.bin_counts @ np.sqrt(squares) / 600
+    else:
+        m = np.searchsorted(np.quantile(e, np.linspace(0, 1, 7))[1:-1], e, side="right")
+        s2 = np.array([np.var((g - c)[m == b], ddof=1) for b in range(6)])
+        expected = (curve.bin_counts * squares - s2).sum() / 600
+    found = epistemic_calibration_error(g, c, bins_of=e, **how)
+    assert found == pytest.approx(expected, rel=1e-9)
+    assert found == pytest.approx(epistemic_calibration_error(g, c, **how), rel=1e-9)
+    assert found == epistemic_calibration_error(g, c, bins_of=np.exp(e), **how)
+    constant = np.full(600, g.mean())
+    in_one = epistemic_calibration_error(g, constant, **how)
+    assert in_one < 0.002 < epistemic_calibration_error(g, constant, bins_of=e, **how)
+    null = null_epistemic_error(g, constant, n_bins=6, bins_of=e, random_state=0)
+    assert null.estimate == epistemic_calibration_error(g, constant, n_bins=6, bins_of=e)
+    assert null.p_value < 0.01
+    with pytest.raises(ValueError, match="bins_of must hold one estimate per sample"):
+        epistemic_calibration_error(g, c, bins_of=e[1:])
+
+
 def test_a_calibrated_estimate_tends_to_zero():
     errors = []
     for n in (500, 50_000):
@@ -229,6 +263,20 @@ def test_p_values_are_uniform_under_calibration(disagree, raters):
         mean.append(null.mean)
     assert kstest(p, "uniform").pvalue > 1e-3
     assert abs(np.mean(mean) - np.mean(error)) < 4 * np.std(error) / np.sqrt(300)
+
+
+@pytest.mark.slow
+def test_p_values_are_uniform_in_bins_of_another_estimate():
+    """A calibrated estimate of five values, in twenty bins of the estimate that it was made of."""
+    p = []
+    for seed in range(150):
+        rng = np.random.default_rng(seed)
+        e = rng.uniform(0, 0.4, 800)
+        c = np.round(e, 1) / 2 + 0.02
+        g = (rng.uniform(size=800) < c).astype(float)
+        p.append(null_epistemic_error(g, c, bins_of=e, n_draws=99, random_state=seed).p_value)
+    p -= np.random.default_rng(0).uniform(0, 0.01, 150)
+    assert kstest(p, "uniform").pvalue > 1e-3
 
 
 def test_the_null_level_of_a_study_of_usual_size():

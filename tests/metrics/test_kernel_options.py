@@ -19,10 +19,11 @@ from kernel_cases import (
     null_calibration_error,
 )
 from oracles import expectation
-from scipy.special import softmax
+from scipy.special import logsumexp, softmax
 from scipy.stats import betabinom, kstest
 
 from sklearn_lhcal import metrics
+from sklearn_lhcal._utils.kernels import errors as _errors
 from sklearn_lhcal._utils.kernels import smoothing as _smoothing
 from sklearn_lhcal.label_histogram import KnownProbabilities
 from sklearn_lhcal.metrics import (
@@ -71,6 +72,24 @@ class TestBandwidth:
         assert _smoothing.log_likelihoods(torch.as_tensor(z), [0.1])[0] == pytest.approx(
             total / 34, rel=1e-12
         )
+
+    @pytest.mark.parametrize("K", [2, 3])
+    def test_likelihood_of_many_ties_and_groups_is_the_formula(self, K):
+        """Beta kernels of many points are interpolated; others are of another x and group."""
+        rng = np.random.default_rng(0)
+        points = rng.dirichlet(np.full(K, 0.5), 2100).clip(1e-6)
+        points /= points.sum(axis=1, keepdims=True)
+        z = np.vstack([points, points[:700], points[:200]])
+        g = rng.integers(900, size=3000)
+        L = naive_log_kernels(z, 0.01)
+        L[(z[:, None] == z).all(axis=2)] = -np.inf
+        for groups in (None, torch.as_tensor(g)):
+            if groups is not None:
+                L[g[:, None] == g] = -np.inf
+            n = np.isfinite(L).sum(axis=1)
+            expected = (logsumexp(L, axis=1) - np.log(n)).mean()
+            (found,) = _smoothing.log_likelihoods(torch.as_tensor(z), [0.01], groups)
+            assert found == pytest.approx(expected, rel=1e-10)
 
     def test_ties_do_not_drive_it_down(self):
         _, z = draw(100, 3, concentration=0.3)
@@ -150,12 +169,48 @@ class TestBandwidth:
         value = kernel_calibration_error(y, z, bandwidth="cv", **SECOND)
         assert min(values) <= value <= max(values)
 
-    @pytest.mark.slow
-    def test_many_rows_are_sampled_with_a_seed(self):
-        _, z = draw(5100, 2)
+    def test_a_sample_is_drawn_with_a_seed_and_said(self):
+        """A search on all of 20,000 samples; of more on so many, with a warning, or as asked."""
+        y, z = draw(20_001, 2, concentration=5)
         state = np.random.get_state()[1].copy()  # noqa: NPY002
-        assert loo_bandwidth(z, random_state=1) == loo_bandwidth(z, random_state=1)
+        with pytest.warns(UserWarning, match="that of 20000 of 20001 samples, drawn at random"):
+            drawn = loo_bandwidth(z, random_state=1)
+        assert drawn == loo_bandwidth(z, n_samples=20_000, random_state=1)
+        everyone = loo_bandwidth(z, n_samples=20_001)
+        assert everyone == loo_bandwidth(z, n_samples=10**6, random_state=1)
+        assert everyone != drawn == pytest.approx(everyone, rel=0.01)
         assert (np.random.get_state()[1] == state).all()  # noqa: NPY002
+        with pytest.warns(UserWarning, match="pass loo_bandwidth"):
+            kernel_calibration_error(y, z, bandwidth="loo")
+
+    @pytest.mark.parametrize("kind", KINDS)
+    def test_a_search_on_many_samples_finds_what_the_whole_grid_does(self, kind):
+        """Whatever the order of samples and classes; of 5,001 it begins at a part of them."""
+        _, z = draw(5001, 3, concentration=0.3)
+        problems = list(_errors.problems(kind, torch.as_tensor(z), torch.as_tensor(z)[:, None]))
+        whole = _errors.best_bandwidth(
+            lambda hs: -np.sum([part.log_likelihoods(hs) for part in problems], axis=0)
+        )
+        order = np.random.default_rng(0).permutation(5001)
+        for points in (z, z[order][:, ::-1]):
+            assert loo_bandwidth(points, kind=kind) == pytest.approx(whole, rel=1e-9)
+
+    def test_nearly_all_samples_alike_begin_anywhere(self):
+        """The part at which the search would begin has no density."""
+        z = np.append(np.full(10_000, 0.5), [0.2, 0.3, 0.4])
+        few = loo_bandwidth(np.append(np.full(100, 0.5), [0.2, 0.3, 0.4]))
+        assert 0.01 < loo_bandwidth(z) <= few < 1
+
+    @pytest.mark.slow
+    def test_with_16384_samples_of_figure_2a_it_is_half_that_of_5000(self):
+        """P2's design, four classes: of all samples .0016, of 5,000 drawn .0031."""
+        z = np.random.default_rng([1, 0]).dirichlet(np.ones(4), size=16_384)
+        for _ in range(2):
+            z = z ** (1 / 0.6)
+            z /= z.sum(axis=1, keepdims=True)
+        assert loo_bandwidth(z) == pytest.approx(0.0016, abs=0.0001)
+        assert loo_bandwidth(z, n_samples=5000) == pytest.approx(0.0031, abs=0.0003)
+        assert loo_bandwidth(z, grid=np.logspace(-5, 0, 16)) == pytest.approx(10 ** (-8 / 3))
 
 
 class TestNull:

@@ -1,6 +1,7 @@
 """P3's evaluation in one call, against the steps that it takes."""
 
 import pickle
+import warnings
 
 import numpy as np
 import pandas as pd
@@ -11,10 +12,12 @@ from sklearn.base import clone
 from sklearn.dummy import DummyClassifier
 from sklearn.ensemble import ExtraTreesClassifier
 from sklearn.exceptions import UndefinedMetricWarning
+from sklearn.isotonic import IsotonicRegression
 from sklearn.linear_model import LinearRegression
 from sklearn.model_selection import GridSearchCV, KFold, cross_validate
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
+from sklearn.tree import DecisionTreeClassifier
 
 from sklearn_lhcal.calibration import EpistemicCalibration
 from sklearn_lhcal.datasets import make_random_checkerboard
@@ -60,15 +63,59 @@ def test_columns_are_those_steps(uncertainty):
         "epistemic_calibration_error": [
             epistemic_calibration_error(g, e, n_bins=5) for g, e, _ in steps
         ],
-        "calibrated_error": [epistemic_calibration_error(g, a, n_bins=5) for g, _, a in steps],
+        "calibrated_error": [
+            epistemic_calibration_error(g, a, n_bins=5, bins_of=e) for g, e, a in steps
+        ],
     }
     splits = list(CARVE.split(X, Y))
     share = np.mean([len(b) / (len(a) + len(b)) for a, b in splits])
     for column, values in expected.items():
         interval = interval_over_splits(values, test_fraction=share)
         assert tuple(row[column]) == pytest.approx(tuple(interval), rel=1e-9), column
-    noise = [null_epistemic_error(g, a, n_bins=5, random_state=0).mean for g, _, a in steps]
+    noise = [
+        null_epistemic_error(g, a, n_bins=5, bins_of=e, random_state=0).mean for g, e, a in steps
+    ]
     assert row["noise_level"].estimate == pytest.approx(np.mean(noise), rel=1e-9)
+    assert row["n_bins"].estimate == 5
+
+
+def test_calibrated_error_and_map_of_the_paper_have_one_partition():
+    """That of the uncalibrated estimates at the test samples, P3 §5.2; and so has the scorer."""
+    calibration = EpistemicCalibration(FOREST, splitter=CARVE, method="paper", n_bins=8)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "The fitted gain is flat")
+        row = evaluate_epistemic({"f": calibration}, X, Y, CARVE, n_bins=8).intervals["f"]
+        scorer = CARVE.scorer(X, Y)
+        scores = cross_validate(calibration, X, Y, scoring=scorer, cv=CARVE)["test_score"]
+        errors, scores_by_hand = [], []
+        for train, test in CARVE.split(X, Y):
+            f_tr = clone(calibration).fit(X[train], Y[train])
+            e = f_tr.predict_uncalibrated(X[test])
+            inner = np.unique(np.quantile(e, np.linspace(0, 1, 9)))[1:-1]
+            carved, test_bins = (
+                np.searchsorted(inner, a, side="right") for a in (f_tr.carved_uncertainty_, e)
+            )
+            mean = [f_tr.carved_gain_[carved == m].mean() for m in carved]
+            gamma = IsotonicRegression(y_min=0, y_max=1, out_of_bounds="clip")
+            c = gamma.fit(f_tr.carved_uncertainty_, mean).predict(e)
+            augmented = np.setdiff1d(np.arange(len(X)), test)
+            more = clone(FOREST).fit(X[augmented], Y[augmented]).predict(X[test])
+            g = accuracy_gain(Y[test], f_tr.predict(X[test]), more)
+            errors.append(np.abs(np.bincount(test_bins, g - c)).sum() / len(g))
+            scores_by_hand.append(-epistemic_calibration_error(g, c, bins_of=e))
+    assert row["calibrated_error"].estimate == pytest.approx(np.mean(errors), rel=1e-9)
+    assert scores == pytest.approx(scores_by_hand, rel=1e-9)
+
+
+def test_quantiles_that_fall_together_are_merged_and_counted():
+    """A tree's entropies take few values."""
+    tree = EpistemicCalibration(
+        DecisionTreeClassifier(max_leaf_nodes=3, random_state=0), uncertainty="entropy"
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        row = evaluate_epistemic({"tree": tree}, X, Y, CARVE).intervals["tree"]
+    assert 1 <= row["n_bins"].estimate <= 3
 
 
 def test_a_classifier_alone_has_no_calibrated_error():

@@ -26,7 +26,7 @@ from sklearn_lhcal.neural_network._training import batch_loss, scaled_weight
     "loss", [LabelLogLoss(), PairwiseLoss(0.1), DirichletMultinomialLoss(0.1)], ids=repr
 )
 def test_gradients_of_batches_are_unbiased(loss):
-    """Over all batches of 3 of 7 rows their mean is the gradient of all samples, P1 eq. (53).
+    """Over all batches of 3 of 7 rows their mean is the gradient of all samples, P1 eq. (82).
 
     That of naive batches is not.
     """

@@ -270,7 +270,7 @@ def test_linear_module_converges_to_logistic_regression(n_classes, weighted):
 @pytest.mark.parametrize("batch_size", [7, 64, -1])
 @pytest.mark.parametrize("weighted", [False, True])
 def test_losses_of_the_history_are_the_label_log_loss(data, batch_size, weighted):
-    """They are P1 eq. (53) of the whole part, whatever the batches.
+    """They are P1 eq. (82) of the whole part, whatever the batches.
 
     With learning rate 0 all epochs are alike.
     """

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from sklearn_lhcal import calibration, metrics, neural_network
+from sklearn_lhcal import calibration, datasets, metrics, model_selection, neural_network
 
 ROOT = Path(__file__).parents[2]
 PAPERS = ROOT / "doc" / "papers"
@@ -84,6 +84,20 @@ def test_a_table_that_exists_is_not_made_again(tmp_path):
 PAGE_OF = dict(zip(("P2", "P4", "P3", "P1"), PAGES, strict=True))
 
 
+HOMES = (calibration, datasets, metrics, model_selection, neural_network)
+# what data, models and seeds are, and what no paper has: how samples depend on each other, and
+# distances of classes
+OURS = {"X", "y", "prediction", "gain", "uncertainty", "cost_matrix", "estimator", "estimators"}
+OURS |= {"splitter", "cv", "random_state", "verbose", "device", "sample_weight", "groups"}
+OURS |= {"distance"}
+
+
+def named(name: str):
+    """The class or function of that name."""
+    (thing,) = {getattr(home, name) for home in HOMES if hasattr(home, name)}
+    return thing
+
+
 def choices() -> list[tuple[str, ...]]:
     """(Paper, class or function, parameter, default, published) of the table of choices."""
     with open(PAPERS / "choices.csv", encoding="utf-8", newline="") as table:
@@ -94,14 +108,36 @@ def choices() -> list[tuple[str, ...]]:
 def test_defaults_are_those_of_the_table_of_choices(choice):
     """And the paper's page names what it sets otherwise among its deviations."""
     paper, name, parameter, default, published = choice
-    (thing,) = {
-        getattr(home, name)
-        for home in (calibration, metrics, neural_network)
-        if hasattr(home, name)
-    }
-    found = inspect.signature(thing).parameters[parameter].default
+    found = inspect.signature(named(name)).parameters[parameter].default
     assert repr(found) == default.replace('"', "'")
     text = (PAPERS / f"{PAGE_OF[paper]}.rst").read_text(encoding="utf-8")
     deviations = text[text.index("\nDeviations\n") : text.index("\nNot run here\n")]
     if default != published:
         assert re.search(rf"\b{parameter.removeprefix('n_')}\b", deviations, re.IGNORECASE)
+
+
+@pytest.mark.parametrize("name", sorted({choice[1] for choice in choices()}))
+def test_the_table_of_choices_has_all_parameters(name):
+    """Each parameter of a class or function of a paper has a row, once, beside data and seeds."""
+    rows = [choice[2] for choice in choices() if choice[1] == name]
+    parameters = set(inspect.signature(named(name)).parameters)
+    given = {"splitter", "uncertainty"} if name == "EpistemicCalibration" else set()
+    assert sorted(rows) == sorted(parameters - (OURS - given))
+
+
+DEVIATIONS = {
+    "P1": "log-probabilities; clipped at 1e-12; product; Adam; residual; Uniform mixing",
+    "P2": "all samples; 20,000; ties; 1e-12; stray y; list",
+    "P3": "Bins; test samples; quadrature; Transform; 1/T",
+    "P4": "log-probabilities; 1e-12; hat-shaped; default decision; λ; Folds; Safeguard",
+}
+
+
+@pytest.mark.parametrize("paper", DEVIATIONS)
+def test_deviations_that_no_parameter_shows_are_listed(paper):
+    """What a reading of the papers' algorithms beside the code found."""
+    text = (PAPERS / f"{PAGE_OF[paper]}.rst").read_text(encoding="utf-8")
+    deviations = text[text.index("\nDeviations\n") : text.index("\nNot run here\n")]
+    said = " ".join(deviations.split())
+    missing = [words for words in DEVIATIONS[paper].split("; ") if words not in said]
+    assert not missing

@@ -13,7 +13,6 @@ import torch
 from torch import Tensor
 
 from ..arrays import Floats
-from ..types import ArrayLike
 from . import smoothing
 from .smoothing import Groups, LogWeight, Moments, clipped
 
@@ -134,11 +133,18 @@ def cross_validation_errors(
     return [float(w @ error / w.sum()) for error in errors]
 
 
-def best_bandwidth(cost: Callable[[Floats], ArrayLike]) -> float:
-    """Minimum of a cost over [1e-5, 1]: of three values a decade, then of a parabola in log h."""
+def best_bandwidth(cost: Callable[[Floats], Floats], start: float | None = None) -> float:
+    """Minimum of a cost over [1e-5, 1]: of three values a decade, then of a parabola in log h.
+
+    With a start it is the minimum that lies downhill from there, of few values.
+    """
     t = np.linspace(-5.0, 0.0, 16)
-    f = np.asarray(cost(10**t))
-    i = int(np.argmin(f))
+    f: dict[int, float] = {}
+    near = range(16) if start is None else [int(np.abs(t - np.log10(start)).argmin())]
+    while new := [i for i in near if i not in f]:
+        f.update(zip(new, cost(10 ** t[new]), strict=True))
+        i = min(near, key=f.__getitem__)
+        near = range(max(i - 1, 0), min(i + 2, 16))
     if 0 < i < len(t) - 1:
         below, above = f[i - 1] - f[i], f[i + 1] - f[i]
         if below + above > 0:

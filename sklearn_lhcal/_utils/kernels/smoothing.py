@@ -340,26 +340,34 @@ def log_likelihoods(x: Tensor, hs: Sequence[float] | Floats, g: Groups = None) -
     Others have another x: at the distance 0 they would make the smallest bandwidth the best. With
     groups they are of another group. Samples without any others are left out.
     """
-    codes = torch.unique(x, dim=0, return_inverse=True)[1]
-    log_x = x.log()
-    normalisers = [log_normaliser(x, h) for h in hs]
-    # on the device of x: to fetch a number for each bandwidth would make it wait
-    total = torch.zeros(len(hs) + 1, dtype=torch.float64, device=x.device)
-    everyone = torch.arange(len(x), device=x.device)
-    for rows in everyone.split(max(BLOCK // len(x), 16)):
-        others = codes[rows, None] != codes
-        if g is not None:
-            others &= g[rows, None] != g
-        n = others.sum(dim=1).to(x.dtype)
-        some = n > 0
-        # The product is made once for all bandwidths.
-        P = (log_x[rows] @ x.T).masked_fill_(~others, -torch.inf)
-        total[-1] += some.sum()
-        for t, (h, c) in enumerate(zip(hs, normalisers, strict=True)):
-            k, top = exp_in_place(torch.add(c, P, alpha=1 / h))
-            log_mean = k.sum(dim=1).log() + top[:, 0] - n.log()
-            total[t] += torch.where(some, log_mean, 0.0).sum()
-    *sums, n_rows = total.tolist()
-    if not n_rows:
+    points, codes = torch.unique(x, dim=0, return_inverse=True)
+    g = codes if g is None else torch.unique(g, return_inverse=True)[1]
+    # m samples each that are alike, and n others
+    alike, m = torch.unique(torch.stack([codes, g]), dim=1, return_counts=True)
+    n = len(x) + m - sum(torch.bincount(a, m)[a] for a in alike)
+    w = m * (n > 0)
+    if not w.any():
         raise ValueError("All predictions are equal, or no two groups differ; pass a number.")
-    return [one / n_rows for one in sums]
+    x = points[alike[0]]
+    means = [_log_densities(x, h, m.to(x.dtype), alike) - n.log() for h in hs]
+    return [float(torch.where(n > 0, w * mean, 0.0).sum() / w.sum()) for mean in means]
+
+
+def _log_densities(x: Tensor, h: float, m: Tensor, alike: Tensor) -> Tensor:
+    """``log Σ_i m_i k_ji`` over the others of m samples each that are alike, shape (n,).
+
+    Others differ in both of the numbers `alike` (2, n), of their x and of their group.
+    """
+    c = log_normaliser(x, h, m.log())
+    out, rows = torch.empty_like(m), None
+    g = alike[1] if (alike[0] != alike[1]).any() else None
+    if _interpolated(x, x, g):
+        sums, s, sound = beta_sums(x, x[:, :1], h, c)
+        out = sums[:, -1].log() + s + x[:, 1].log() / h
+        rows = torch.nonzero(~sound)[:, 0]
+    for part, L in log_kernels(x, h, c, rows, g):
+        if g is not None:
+            L.masked_fill_(alike[0, part, None] == alike[0], -torch.inf)
+        k, top = exp_in_place(L)
+        out[part] = k.sum(dim=1).log() + top[:, 0]
+    return out

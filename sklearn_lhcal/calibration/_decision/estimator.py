@@ -98,7 +98,8 @@ class DecisionCalibration(Scaling):
         Where the candidates come from beside NLL.
 
         - "nll": nowhere.
-        - "direct": upper direct losses. A temperature, also that of a stacked calibrator, minimises
+        - "direct": upper direct losses, which lower costs in some problems and not in others. A
+          temperature, also that of a stacked calibrator, minimises
           the mean cost itself, and that cost smoothed by a Gaussian of width 0.1 and 0.3 in log T.
         - "margin": margin rescaling, a looser bound (P4 Prop. 4).
         - "ece": the calibration error of the most probable class, in 15 hat-shaped bins, which

@@ -308,7 +308,7 @@ class MatrixMap(AffineMap):
     def published_precision(
         self, off_diagonal_penalty: float = 0.0, bias_penalty: float = 0.0
     ) -> Floats:
-        """Second derivatives (p,) of P1's penalties, eq. (47), (48), nats per label."""
+        """Second derivatives (p,) of P1's penalties, eq. (48), (49), nats per label."""
         pairs = max(self.K * (self.K - 1), 1)
         W = 2 * off_diagonal_penalty / pairs * (1 - np.eye(self.K))
         return np.column_stack([W, np.full(self.K, 2 * bias_penalty / self.K)]).ravel()

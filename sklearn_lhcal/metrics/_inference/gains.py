@@ -13,7 +13,7 @@ from ..._utils.names import check_row_names
 from ..._utils.results import DataFrame, frame_of, result
 from ..._utils.types import ArrayLike, BinsLike, Groups, Raters, Strategy
 from .._binned import squares
-from .._epistemic import accuracy_gain, check_gains, gain_sums
+from .._epistemic import accuracy_gain, check_gains, partition
 from .means import mean_and_spread, spread_of_bin, student_ends, told_panel
 from .two_way import kind_of_raters, random_raters
 
@@ -148,12 +148,11 @@ def gain_curve(
     panel = random_raters(y, raters)
     check_row_names(gain=gain, **names)
     g, e = check_gains(gain, uncertainty)
-    sums = gain_sums(g, e, n_bins, strategy)
-    index = sums.bins.index(e[:, None])[:, 0]
-    counts = sums.w[0]
-    B = len(counts)
+    index, B = partition(e, n_bins, strategy)
+    counts = np.bincount(index, minlength=B)
     n = np.maximum(counts, 1)
-    mean_e, mean_g = (means[0] for means in sums.means())
+    some = np.where(counts > 0, counts, np.nan)
+    mean_e, mean_g = (np.bincount(index, a, B) / some for a in (e, g))
     groups = read_groups(groups, len(g))
     unit = row_units(groups, len(g))
     # samples or groups in each bin
@@ -175,9 +174,9 @@ def gain_curve(
     mean_c = None
     if calibrated is not None:
         _, c = check_gains(gain, calibrated)
-        mean_c = np.bincount(index, c, B) / np.where(counts > 0, counts, np.nan)
+        mean_c = np.bincount(index, c, B) / some
     return GainCurve(
-        counts.astype(np.int64),
+        counts,
         interval,
         mean_g,
         mean_e,

@@ -342,7 +342,7 @@ class Losses(NamedTuple):
         return row_sum(mu @ half_squares(self.B) * votes_of(z))
 
     def epistemic(self, mu, n, z):
-        """EL_i, Eq. (9) of P1: ‖μ̂ − z‖² minus the sampling variance of μ̂."""
+        """EL_i, Eq. (10) of P1: ‖μ̂ − z‖² minus the sampling variance of μ̂."""
         x, s, p = placed(mu, z, self.B)
         return row_sum((x - p) ** 2) - row_sum(s) / (n - 1)
 
@@ -380,7 +380,7 @@ def correlation_of(
     """The interval of ``E⟨x − Q, x′ − Q⟩ / √(E‖x − Q‖² E‖x′ − Q‖²)``, of two judges' samples."""
 
     def terms(rows: Rows, at: Indices):
-        # of ⟨x − μ̂, x′ − μ̂⟩ the variance of μ̂ is taken off, Eq. (9) of P1
+        # of ⟨x − μ̂, x′ − μ̂⟩ the variance of μ̂ is taken off, Eq. (10) of P1
         mu, s, x = placed(rows.mu, one.z[at], B)
         _, _, other_x = placed(rows.mu, other.z[at], B)
         own = row_sum(s) / (rows.n - 1)
