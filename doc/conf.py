@@ -52,15 +52,19 @@ html_css_files = ["custom.css"]
 html_js_files = ["scroll.js"]
 html_title = f"{project} {version}"
 html_show_sourcelink = False
+html_context = {"repository": repository}
 html_theme_options = {
     "logo": {"text": project},
     "navbar_align": "left",
-    "navbar_end": ["theme-switcher"],
+    "navbar_end": ["version-switcher", "theme-switcher"],
+    # Each version has a folder beside the others; all read the list of the newest.
+    "switcher": {"json_url": "../dev/_static/switcher.json", "version_match": version},
+    "check_switcher": False,
     "header_links_before_dropdown": 11,
     "show_prev_next": True,
     "secondary_sidebar_items": {"**": ["page-toc"], "index": [], "choose": [], "migration": []},
     "footer_start": ["copyright"],
-    "footer_end": [],
+    "footer_end": ["report-problem"],
     "pygments_light_style": "tango",
 }
 # Pages without pages below them.

@@ -1,5 +1,7 @@
 """What pages are made of: a table of tags, links from names to the guide, links to the papers."""
 
+import importlib
+import inspect
 import re
 from functools import cache
 from pathlib import Path
@@ -12,6 +14,7 @@ from PIL import Image
 from sklearn import set_config
 from sphinx import addnodes
 from sphinx.transforms.post_transforms import SphinxPostTransform
+from sphinx.util.nodes import nested_parse_with_titles
 from sphinx_gallery.directives import imgsgnode
 
 from sklearn_lhcal import metrics
@@ -20,6 +23,8 @@ from sklearn_lhcal._utils.tags import MeanOfTerms, Tags, tags_of
 HEAD = ("Metric", "Better", "Raters", "Reads", "Kind")
 BETTER = {True: "larger", False: "smaller", None: "neither"}
 REQUIRED = {"net_benefit": {"threshold": 0.5}}
+# The sentence above a list of names of the reference, and the list.
+NAMES = re.compile(r"^(?:(.+):\n\n)?\.\. autosummary::\n((?:(?:   .*)?\n)+)", re.M)
 PAPER = re.compile(r"\bP[1-4]\b")
 # Pixels; on a phone, narrower figures are legible as a whole, and these are scrolled.
 WIDE = 650
@@ -58,17 +63,62 @@ class MetricTags(Directive):
         return parsed(self, lines)
 
 
-class AllNames(Directive):
-    """Every public name of every module, each a link."""
+class MostUsed(Directive):
+    """Names of a few groups, one line each; `all-names` below leaves them out."""
+
+    has_content = True
 
     def run(self):
-        lines = [".. list-table::", "   :class: names", ""]
+        lines = []
+        for group in filter(None, self.content):
+            title, _, names = group.partition(": ")
+            lines += listed(title, names.split(", "))
+            most_used(self).update(names.split(", "))
+        return parsed(self, lines)
+
+
+class AllNames(Directive):
+    """The other public names by the sections of their reference page, then the result types."""
+
+    def run(self):
+        root, lines = Path(self.state.document.settings.env.srcdir), []
         for room in ROOMS:
             module = room.rpartition(".")[2]
-            names = sorted((n for n in PUBLIC if PUBLIC[n] == f"{room}.{n}"), key=str.lower)
-            links = ", ".join(f"`{name}`" for name in names)
-            lines += table_row([f":doc:`{module} </reference/{module}>`", links])
-        return parsed(self, lines)
+            lines += [f":doc:`{module} </reference/{module}>`", "~" * 60, ""]
+            page = (root / "reference" / f"{module}.rst").read_text(encoding="utf-8")
+            for title, block in NAMES.findall(page):
+                found = [n for n in re.findall(r"^   (\w+)$", block, re.M) if not is_result(n)]
+                lines += listed(title, [n for n in found if n not in most_used(self)])
+        results = sorted(filter(is_result, PUBLIC), key=str.lower)
+        fold = ["What functions return, and warnings", "~" * 60, "", *raw("<details>")]
+        fold += raw(f"<summary>{len(results)} names</summary>")
+        return parsed(self, lines + fold + listed("", results) + raw("</details>"))
+
+
+def most_used(directive):
+    """Names that the page has listed."""
+    return directive.state.document.settings.env.temp_data.setdefault("most_used", set())
+
+
+def is_result(name):
+    """Whether nobody makes it: a result, a scorer object, a warning."""
+    module, _, attribute = PUBLIC[name].rpartition(".")
+    thing = getattr(importlib.import_module(module), attribute)
+    returned = name.endswith("Scorer") or name in ("LabelPolicy", "Report")
+    return inspect.isclass(thing) and (issubclass(thing, (tuple, Warning)) or returned)
+
+
+def listed(title, names):
+    """A group of names, each with the first line of its docstring."""
+    if not names:
+        return []
+    head = [f".. rubric:: {title}", ""] if title else []
+    links = [f"   ~{PUBLIC[name]}" for name in names]
+    return [*head, ".. autosummary::", "   :nosignatures:", "", *links, ""]
+
+
+def raw(html):
+    return [".. raw:: html", "", f"   {html}", ""]
 
 
 def in_words(name, tags):
@@ -118,7 +168,7 @@ def guide(root):
 
 def parsed(directive, lines):
     node = nodes.Element()
-    directive.state.nested_parse(StringList(lines), 0, node)
+    nested_parse_with_titles(directive.state, StringList(lines), node)
     return node.children
 
 
@@ -177,6 +227,7 @@ class ScrolledFigures(SphinxPostTransform):
 
 def setup(app):
     app.add_directive("metric-tags", MetricTags)
+    app.add_directive("most-used", MostUsed)
     app.add_directive("all-names", AllNames)
     app.add_directive("guide-pages", GuidePages)
     app.add_post_transform(PaperLinks)

@@ -51,7 +51,7 @@ class AlphaCalibration(_BaseCalibrator):
     Parameters
     ----------
     estimator : classifier, default=None
-        As in `TemperatureScaling`, but None is `StackedCalibration()`: z is best calibrated first.
+        As in `TemperatureScaling`, but None is `StackedCalibration()`, which calibrates z first.
         The loss of the predicted disagreement was then smaller than around a temperature.
     features : None, "logits", layer name, callable or transformer, default=None
         h. None: log(1−Σz²) and the entropy of z, which do not depend on the order of the classes.
@@ -101,10 +101,11 @@ class AlphaCalibration(_BaseCalibrator):
     -----
     UserWarning
         Where no calibration sample has two labels: α0 is then 1, since single labels say nothing
-        about it. Where α0 is infinite by default (`is_infinite_`). Where raters of samples
-        predicted alike disagree more often than 1−Σz²: in five bins, by three standard errors, and
-        by a tenth of all disagreement. The class probabilities are then not calibrated, or the
-        raters are not exchangeable; α0 can only lower the predicted disagreement.
+        about it. Where α0 is infinite by default (`is_infinite_`). Where raters disagree more often
+        than 1−Σz², which no α0 can mend, since it only lowers the predicted disagreement. Five bins
+        of samples predicted alike are compared; the excess must be three standard errors, and a
+        tenth of all disagreement. The class probabilities are then not calibrated, or the raters
+        are not exchangeable.
 
     Notes
     -----

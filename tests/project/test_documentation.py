@@ -8,12 +8,14 @@ import importlib
 import inspect
 import io
 import json
-import platform
 import re
 import runpy
+import shlex
+import sys
 import tomllib
 from codeop import compile_command
 from contextlib import redirect_stdout
+from itertools import pairwise
 from pathlib import Path
 from pkgutil import iter_modules
 from shutil import copytree
@@ -101,15 +103,43 @@ def test_snippets_run_and_print_what_they_say(page, tmp_path, monkeypatch):
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(platform.machine() not in ("x86_64", "AMD64"), reason="other dropout masks")
-def test_the_quickstart_prints_the_table_of_the_readme(tmp_path, monkeypatch):
+def test_the_first_example_prints_one_table(tmp_path, monkeypatch):
+    """α keeps the class probabilities and corrects the predicted disagreement."""
     example, printed = ROOT / "examples" / "plot_quickstart.py", io.StringIO()
     monkeypatch.chdir(tmp_path)
     with redirect_stdout(printed):
         runpy.run_path(str(example), run_name="__main__")
-    _, table, _ = printed.getvalue().split("\n\n", 2)
-    said = next(text for _, text, _, _ in blocks(ROOT / "README.md") if "stacked + α" in text)
-    assert_prints(table, said)
+    rows = re.findall(r"^([a-z][a-zα+ ]*?) {2,}(\d.*)$", printed.getvalue(), re.M)
+    of = {name: [float(x) for x in numbers.split()] for name, numbers in rows}
+    log_loss, disagreement, after = 1, 4, 5  # columns
+    stacked, alpha = of["stacked"], of["stacked + α"]
+    assert alpha[:disagreement] == stacked[:disagreement]
+    assert abs(alpha[disagreement]) < abs(stacked[disagreement])
+    assert alpha[after] < stacked[after]
+    assert stacked[log_loss] < of["uncalibrated"][log_loss]
+
+
+@pytest.mark.slow
+def test_the_commands_of_the_spreadsheet_page_run(tmp_path, monkeypatch, capsys):
+    """On the sheets that its snippet writes; a text block below says what a command prints."""
+    monkeypatch.chdir(tmp_path)
+    page = DOC / "guide" / "spreadsheet.rst"
+    (code, _, _) = next(snippets(page))
+    exec(compile(code, str(page), "exec"), {})
+    found = list(blocks(page))
+    for (language, command, _, _), (_, said, _, adjacent) in pairwise([*found, ("", "", 0, False)]):
+        if language == "bash":
+            words = shlex.split(command.replace("\\\n", ""))
+            assert words[:3] == ["python", "-m", "sklearn_lhcal"]
+            monkeypatch.setattr(sys, "argv", words[2:])
+            with pytest.raises(SystemExit) as left:
+                runpy.run_module("sklearn_lhcal", run_name="__main__")
+            assert left.value.code == 0
+            printed = capsys.readouterr().out
+            if adjacent:
+                assert_prints(printed, said)
+    assert (tmp_path / "out" / "report.html").exists()
+    assert "5.5 [−0.4, 11.3]" in (tmp_path / "out" / "report.json").read_text("utf-8")
 
 
 def test_snippets_can_be_pasted():

@@ -360,7 +360,7 @@ def fit_shrunk(
     loss = LogLoss(family, rows, below.pi)
     start = _embedded(family, below)
     fits = [] if is_one else [_temperature_alone(loss, shrunk(loss, below, *strengths[0]), start)]
-    others, minima = near.minima if near else {}, {}
+    others, minima = dict(near.minima) if near else {}, {}
     # as far from the other fit as at the strength before
     away, information = np.zeros(len(start)), None
     for strength in others or strengths:
@@ -379,7 +379,7 @@ def fit_shrunk(
     converged = below.converged and all(one.converged for one in fits)
     share = weights[-len(minima) :]
     matter = share >= min(_SHARE, share.max())
-    minima = {s: minima[s] for s, matters in zip(minima, matter, strict=True) if matters}
+    minima = tuple(one for one, matters in zip(minima.items(), matter, strict=True) if matters)
     return _fitted_map(loss, x, converged)._replace(minima=minima)
 
 

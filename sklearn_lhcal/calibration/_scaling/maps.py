@@ -448,8 +448,8 @@ class FittedMap(NamedTuple):
     first : FittedMap, StackedMap or None
         What predicts the probabilities that are transformed, and mixes π in: e is 0 then. None: the
         classifier.
-    minima : dict of ndarray of shape (p,) or (p + 1,), or None
-        By strength, where this matters, x̂ and with mixing η. Their mean by evidence is x.
+    minima : tuple of (strength, ndarray of shape (p,) or (p + 1,))
+        Where the strength matters, x̂ and with mixing η. Their mean by evidence is x.
     """
 
     family: Family
@@ -458,7 +458,7 @@ class FittedMap(NamedTuple):
     eta: float = -np.inf
     converged: bool = True
     first: Any = None
-    minima: Any = None
+    minima: tuple = ()
 
     def after(self, first) -> "FittedMap":
         """The same transform of what another predicts, which mixes π in."""

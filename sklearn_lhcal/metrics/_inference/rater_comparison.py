@@ -445,8 +445,8 @@ def rater_comparison(
     confidence_level : float, default=0.95
         Of intervals, which have two sides, and of the verdict, which has one.
     distance : None, "linear", "quadratic" or array-like of shape (n_classes, n_classes), optional
-        As in `expected_squared_loss`. Readers, and the model, then disagree by half their squared
-        distance, for "linear" by half a unit a step; the margin is in that unit.
+        As in `expected_squared_loss`. Errors are then half of the squared distance of two readers,
+        or of a reader and the model: for "linear" half a unit a step. The margin is in that unit.
 
     Returns
     -------
