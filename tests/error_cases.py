@@ -57,7 +57,7 @@ def of_two(y):
 def result(name, y, prediction):
     """What a metric or a curve of `ON_BOTH` returns, with the options that it must be given."""
     parameters = inspect.signature(ON_BOTH[name]).parameters
-    needed = {"class_index": 0, "raters": "fixed"}
+    needed = {"class_index": 0, "raters": "fixed", "scores": [0, 1, 3][: np.shape(prediction)[-1]]}
     options = {option: value for option, value in needed.items() if option in parameters}
     if name == "cost_curve":
         y, prediction = of_two(y), of_two(prediction)

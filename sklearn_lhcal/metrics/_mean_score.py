@@ -10,6 +10,7 @@ from .._rows import PredictionLike, Rows
 from .._utils.arrays import Floats
 from .._utils.checks import as_floats, check_finite
 from .._utils.names import numbers_of
+from .._utils.simplex import row_sum
 from .._utils.tags import MeanOfTerms, metric
 from .._utils.types import ArrayLike, LabelsLike, Weights
 from ._evaluate import score, weighted
@@ -37,7 +38,9 @@ def _mean_of_scores(shares: Callable, reach: Callable, **facts) -> Callable[...,
     def tags(*, scores: Scores) -> MeanOfTerms:
         return MeanOfTerms(
             ordered=True,
-            terms=lambda rows, **_: weighted(rows, shares(rows) @ _scores_of(rows, scores)),
+            terms=lambda rows, **_: weighted(
+                rows, row_sum(shares(rows) * _scores_of(rows, scores))
+            ),
             limits=lambda rows: reach(_scores_of(rows, scores)),
             **facts,
         )

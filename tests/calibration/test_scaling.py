@@ -565,3 +565,19 @@ def test_weights_that_are_fractions_of_rows_are_said(unit, data, logits):
     with pytest.warns(UserWarning, match="Weights count samples"):
         tiny = clone(free).fit(logits, data.counts, sample_weight=w)
     assert_allclose(tiny.predict_proba(logits), one.predict_proba(logits), rtol=1e-6)
+
+
+def test_what_is_stored_has_names_of_text():
+    """skops and JSON know no other keys of dicts."""
+    data = make_label_histograms(300, random_state=0)
+    calibrators = MatrixScaling("proba"), StackedCalibration("proba")
+    found = [c.fit(data.prediction, data.counts) for c in calibrators]
+    while found:
+        one = found.pop()
+        if isinstance(one, dict):
+            assert all(isinstance(key, str) for key in one), one
+            found += one.values()
+        elif isinstance(one, (list, tuple)):
+            found += one
+        elif hasattr(one, "__dict__") and not isinstance(one, type):
+            found.append(vars(one))

@@ -41,6 +41,7 @@ def module_name(path):
 
 # Private modules that tests import, each with its reason; 18 at most.
 PRIVATE_IN_TESTS = {
+    "_utils.kernels.errors": "the search for a bandwidth, against the likelihood of a fine grid",
     "_utils.kernels.smoothing": "likelihoods and derivatives of kernels, in blocks few rows cross",
     "_utils.search": "a minimum of functions in closed form, without a calibrator",
     "_utils.tags": "what metrics say of themselves, which scorers and intervals read",

@@ -379,8 +379,8 @@ def fit_shrunk(
     converged = below.converged and all(one.converged for one in fits)
     share = weights[-len(minima) :]
     matter = share >= min(_SHARE, share.max())
-    minima = tuple(one for one, matters in zip(minima.items(), matter, strict=True) if matters)
-    return _fitted_map(loss, x, converged)._replace(minima=minima)
+    kept = tuple(one for one, matters in zip(minima.items(), matter, strict=True) if matters)
+    return _fitted_map(loss, x, converged)._replace(minima=kept)
 
 
 def fit_penalised(
