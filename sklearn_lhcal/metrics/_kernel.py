@@ -5,6 +5,7 @@ differentiable Lp canonical calibration error estimator. Letters: z predictions,
 frequencies, e = μ̂ − z, h bandwidth, k the kernel, r the smooth of μ̂.
 """
 
+import warnings
 from collections.abc import Iterator
 from functools import partial
 from typing import Any, Literal
@@ -25,6 +26,9 @@ from ._kernel_bandwidth import as_tensor, choose_bandwidth, groups_of, log_weigh
 
 # values of some classes that are in memory at a time
 _VALUES = 2**23
+# Samples above which all their pairs take long, and seconds of a pair.
+_MANY = 50_000
+_SECONDS = 6e-9
 
 
 def check_options(p, bias_correction) -> None:
@@ -168,6 +172,11 @@ def kernel_calibration_error(
         p below 1, a correction for p ≠ 2, unknown words, fewer than two samples or groups (three
         for corrections), a bandwidth that is not positive.
 
+    Warns
+    -----
+    UserWarning
+        Of more than 50,000 samples whose pairs all count, how long it takes, and what is faster.
+
     Notes
     -----
     The defaults are the advice: p = 2 with a correction. The raters of a sample need not be
@@ -285,6 +294,15 @@ def mean_errors(
 
     from .._utils.kernels import errors
 
+    n, K = rows.z.shape
+    # two classes are interpolated, as single ones are
+    if n > _MANY and (rows.groups is not None or (kind == "canonical" and K > 2)):
+        warnings.warn(
+            f"The {n} samples have {n * n:.0e} pairs, which take about {_SECONDS * n * n:.0f} "
+            f"seconds of one core. A random sample of {_MANY} takes {_SECONDS * _MANY**2:.0f}; "
+            'kind="marginal" without groups grows with n alone.',
+            stacklevel=6,
+        )
     w = as_tensor(rows.weight, device)
     row_errors: Any = {
         None: partial(errors.plugin_rows, p=p),

@@ -4,6 +4,7 @@ The likelihood of a bandwidth is private: it is compared with the formula writte
 """
 
 import warnings
+from contextlib import nullcontext
 
 import numpy as np
 import pytest
@@ -401,3 +402,22 @@ class TestErrors:
         y, z = draw(100, 4)
         a = kernel_calibration_error(y, z, bandwidth=0.1, device="cuda")
         assert a == pytest.approx(kernel_calibration_error(y, z, bandwidth=0.1), rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("kind", "K", "grouped", "warns"),
+    [
+        ("canonical", 3, False, True),
+        ("canonical", 2, False, False),
+        ("marginal", 3, False, False),
+        ("marginal", 3, True, True),
+    ],
+)
+def test_many_pairs_are_said_before_they_are_computed(kind, K, grouped, warns, monkeypatch):
+    monkeypatch.setattr("sklearn_lhcal.metrics._kernel._MANY", 99)
+    rng = np.random.default_rng(0)
+    z, groups = rng.dirichlet(np.ones(K), 100), np.arange(100) // 2 if grouped else None
+    y = rng.multinomial(2, z)
+    long = pytest.warns(UserWarning, match="The 100 samples have 1e\\+04 pairs")
+    with long if warns else nullcontext():
+        kernel_calibration_error(y, z, kind=kind, bandwidth=0.1, groups=groups)
