@@ -10,10 +10,10 @@ from ..metrics import SubgroupAudit, subgroup_audit
 from ._base import DOTTED, Axes, PredictionDisplay, color_of, reach, styled
 
 # width of both panels, a subgroup's line, the least number of them, and what the axis needs
-_WIDTH = 10.5
+_WIDTH = 7.5
 _LINE = 0.28
 _FEWEST = 5
-_AXIS = 1.3
+_AXIS = 1.5
 
 
 class SubgroupDisplay(PredictionDisplay):
@@ -103,12 +103,12 @@ class SubgroupDisplay(PredictionDisplay):
         panels[0].set_yticklabels([f"{name} ({n})" for name, n in sizes])
         title = f"class {shown}; H0: all subgroups calibrated, p = {audit.p_value:.2g}"
         panels[0].set_title(title, fontsize="medium")
-        panels[0].set_xlabel(f"Predicted too rarely (−) or too often (+), {self._level} limits")
+        panels[0].set_xlabel(f"Predicted too rarely (−)\nor too often (+), {self._level} limits")
         if len(panels) > 1:
             # limits may be as far as 20
             slope, high = np.nan_to_num(of_slopes, nan=1.0)[[0, 2]]
             panels[1].set(xlim=(0, min(1.05 * high.max(), 2 * max(slope.max(), 1))), yticklabels=[])
-            panels[1].set_xlabel("Slope: overconfident (< 1) or underconfident (> 1)")
+            panels[1].set_xlabel("Slope: overconfident (< 1)\nor underconfident (> 1)")
         return self
 
 
