@@ -2,7 +2,7 @@
 A table of annotations and saved softmax outputs
 ================================================
 
-Calibration brings the error of the predicted disagreement from 0.159 to −0.024, which is not
+Calibration brings the error of the predicted disagreement from 0.159 to 0.019, which is not
 distinguishable from 0. You have two files: the labels that raters gave, and what a network predicts
 for each image.
 """

@@ -57,7 +57,7 @@ def check_proba(proba: ArrayLike, *, name: str = "proba") -> Floats:
             row = int(np.flatnonzero(z > 1)[0])
             raise ValueError(
                 f"{name} has probabilities above 1 (first in sample {row}: {z[row]:.6g}). If it "
-                "holds log-odds, convert them with scipy.special.expit."
+                "holds labels, pass integers or names; if log-odds, scipy.special.expit of them."
             )
         z = np.column_stack([1 - z, z])
     if z.ndim != 2:

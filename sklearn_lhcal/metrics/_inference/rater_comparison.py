@@ -93,7 +93,8 @@ def with_votes(y: LabelsLike, prediction: PredictionLike) -> tuple[Annotations, 
     if unseen and (is_numeric(classes) or not is_numeric(said.classes)):
         raise ValueError(
             f"prediction has labels that are no classes of y: {unseen[:5]}; y has "
-            f"{classes.tolist()[:20]}. Correct the spelling, or name all classes in y: "
+            f"{classes.tolist()[:20]}. Correct the spelling, drop samples without a class and make "
+            "text numbers where y has numbers, or name all classes in y: "
             "Annotations.from_matrix(..., classes=[...])."
         )
     said = said.in_order(classes, other="y")
