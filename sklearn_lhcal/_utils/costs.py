@@ -35,6 +35,10 @@ class Costs(NamedTuple):
         d, D = any_array(decisions, "decisions"), self.C.shape[-1]
         if d.ndim != 1 or not d.size:
             raise ValueError(f"decisions must be 1-D, one per sample, got shape {d.shape}.")
+        named = self.decisions is not None and self.decisions.dtype.kind == "b"
+        if d.dtype.kind == "b" and D == 2 and not named:
+            # whether the second one is taken
+            d = d.astype(np.intp)
         if self.decisions is None or (
             d.dtype.kind in "iu" and self.decisions.dtype.kind not in "iu"
         ):

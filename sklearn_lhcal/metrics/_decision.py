@@ -140,7 +140,8 @@ def decision_risk(
         Anything `check_counts` takes; 1-D integers are row numbers of the cost matrix. Named
         labels, and frames, are matched by name with a cost matrix that names its classes.
     decisions : array-like of shape (n_samples,)
-        Column numbers of the cost matrix, or names of its columns.
+        Column numbers of the cost matrix, or names of its columns; of two decisions also whether
+        the second is taken, ``proba[:, 1] > threshold``.
     cost_matrix : array-like or frame of shape (n_classes, n_decisions)
         As in `bayes_decision`, also one per sample; costs count as they are, negative ones too.
     sample_weight : array-like of shape (n_samples,), optional

@@ -478,3 +478,14 @@ def test_narrow_kernels_are_groups_of_equal_predictions(C):
     assert_allclose(weighted, risk_decomposition(y[w > 0], z[w > 0], C, bandwidth=1e-4), atol=1e-12)
     with pytest.raises(ValueError, match="bandwidth must be"):
         risk_decomposition(y, z, C, bandwidth="wide")
+
+
+def test_whether_to_act_is_one_of_two_decisions():
+    p, y = np.array([0.1, 0.6, 0.03, 0.9]), [0, 1, 1, 0]
+    costs = [[0, 1], [20, 0]]
+    numbers = decision_risk(y, (p > 1 / 21).astype(int), costs)
+    assert decision_risk(y, p > 1 / 21, costs) == numbers
+    frame = pd.DataFrame(costs, columns=["wait", "act"])
+    assert decision_risk(y, p > 1 / 21, frame) == numbers
+    with pytest.raises(ValueError, match="column numbers, got dtype bool"):
+        decision_risk(y, p > 1 / 21, [[0, 1, 2], [20, 0, 2]])
