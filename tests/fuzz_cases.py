@@ -103,6 +103,8 @@ VALUES |= {
     "findings": np.arange(2),
     "finding": np.arange(N) // 4,
     "rater_groups": np.arange(4) // 2,
+    "scores": np.arange(K) + 0.5,
+    "bins_of": np.linspace(0, 1, N) ** 3,
 }
 FINDINGS = label_histogram.MultiLabelCounts(VALUES["positive"], VALUES["asked"] + 1)
 # Where an argument of this name means something else.

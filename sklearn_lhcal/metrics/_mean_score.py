@@ -16,6 +16,8 @@ from .._utils.types import ArrayLike, LabelsLike, Weights
 from ._evaluate import score, weighted
 
 Scores = ArrayLike | Mapping | None
+# whose squares are sums of floats
+_LARGEST = 1e100
 
 
 def _scores_of(rows: Rows, scores: Scores) -> Floats:
@@ -25,10 +27,10 @@ def _scores_of(rows: Rows, scores: Scores) -> Floats:
         scores = numbers_of(names)
     elif isinstance(scores, Mapping):
         scores = [scores.get(name, np.nan) for name in names.tolist()]
-    if scores is None or np.shape(scores) != names.shape:
-        raise ValueError(f"scores must be one number for each class of {names.tolist()[:20]}.")
-    s = as_floats(scores, "scores")
+    s = as_floats([] if scores is None else scores, "scores")
     check_finite(s, "scores")
+    if s.shape != names.shape or np.abs(s).max() > _LARGEST:
+        raise ValueError(f"scores must be one number for each class of {names.tolist()[:20]}.")
     return s
 
 
