@@ -1,5 +1,6 @@
 """One classifier asked many times: under many masks, of many versions of X, or as many networks."""
 
+import warnings
 from collections.abc import Callable, Iterable
 from dataclasses import KW_ONLY
 from typing import Any, Self
@@ -93,6 +94,12 @@ class EnsembleClassifier(
 
     def _fit(self, X, labels, weight, seed, fit_params) -> dict:
         """The attributes that hold what was fitted, which knows the features."""
+        if vars(self.estimator).get("initialized_", False):
+            warnings.warn(
+                "The network is trained already, and will be trained again; "
+                "FrozenEstimator(network) stays as it is.",
+                stacklevel=3,
+            )
         model = fit_on_labels(clone(self.estimator), X, labels, weight, **fit_params)
         take_feature_names(self, model)
         return {"estimator_": model}

@@ -266,3 +266,8 @@ def test_one_class_is_certain(data):
         MCDropoutClassifier(FrozenEstimator(net), random_state=0),
     ):
         assert model.fit(data.X, ["a"] * 150).score(data.X, ["a"] * 150) == 1
+
+
+def test_a_trained_network_that_is_not_frozen_warns(data, net):
+    with pytest.warns(UserWarning, match=r"trained already.*FrozenEstimator"):
+        MCDropoutClassifier(net, random_state=0).fit(data.X, data.counts)
