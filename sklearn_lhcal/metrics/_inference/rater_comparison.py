@@ -246,7 +246,7 @@ class RaterComparison(NamedTuple):
     difference : ConfidenceInterval
         Δ, how much more often a reader disagrees with the model than with another reader.
     upper : float
-        Upper bound of Δ, one-sided.
+        Upper bound of Δ, one-sided; the report asks more, the upper end of `difference`.
     margin : float
     non_inferior : bool
         Whether `upper` is below `margin`.
