@@ -13,7 +13,7 @@ import shutil
 import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from importlib.resources import files
 from pathlib import Path
 
@@ -129,11 +129,13 @@ def check_folder(folder: Path) -> None:
         if (folder / name).is_dir():
             raise IsADirectoryError(None, "is a folder", folder / name)
     for place in (folder / name for name in FOLDERS):
-        if place.exists() and not place.is_dir():
+        if place.is_file():
             raise NotADirectoryError(None, "is a file, not a folder", place)
     parts = folder / ".report"
-    if parts.exists() and time.time() - parts.stat().st_mtime > PATIENCE:
-        raise FileExistsError(None, _LEFT, parts)
+    # another writer may remove it meanwhile
+    with suppress(FileNotFoundError, NotADirectoryError):
+        if time.time() - parts.stat().st_mtime > PATIENCE:
+            raise FileExistsError(None, _LEFT, parts)
     there = next(place for place in (folder, *folder.parents) if place.exists())
     if not there.is_dir():
         raise NotADirectoryError(None, "is a file, not a folder", there)
