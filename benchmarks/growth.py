@@ -11,19 +11,16 @@ Steps of less than a tenth of a second say nothing and are left out. Results go 
 
 import argparse
 import csv
-import os
 import time
 import warnings
 from pathlib import Path
 
-for threads in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
-    os.environ.setdefault(threads, "1")
+import numpy as np
+from threadpoolctl import threadpool_limits
 
-import numpy as np  # noqa: E402
-
-from sklearn_lhcal import calibration, metrics  # noqa: E402
-from sklearn_lhcal.distributions import Dirichlet  # noqa: E402
-from sklearn_lhcal.label_histogram import Annotations, fleiss_kappa  # noqa: E402
+from sklearn_lhcal import calibration, metrics
+from sklearn_lhcal.distributions import Dirichlet
+from sklearn_lhcal.label_histogram import Annotations, fleiss_kappa
 
 RESULTS = Path(__file__).parent / "results/growth.csv"
 SAMPLES, CLASSES, N, K = (10_000, 100_000, 1_000_000), (2, 10, 100, 1000), 10_000, 10
@@ -117,9 +114,10 @@ CALLS = {
 def seconds(call, n: int, k: int) -> float:
     """Processor time of a call on data of this size, which are made before."""
     data = Data(n, k)
-    start = time.process_time()
-    call(data)
-    return time.process_time() - start
+    with threadpool_limits(1):
+        start = time.process_time()
+        call(data)
+        return time.process_time() - start
 
 
 def exponent(sizes, times) -> float:

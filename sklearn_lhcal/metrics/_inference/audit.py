@@ -286,7 +286,7 @@ def subgroup_audit(
     u = _logits(rows.z)
     seed = check_random_state(random_state).randint(2**31, size=4)
     generator = np.random.default_rng(seed)
-    sums_of = partial(_sums, n_draws=n_draws, generator=generator)
+    sums_of = partial(_sums, size=rows.z.size, n_draws=n_draws, generator=generator)
     V, V_drawn, drawn = _null(rows, M, u, sums_of)
     T = _in_errors(M @ _residuals(u, rows.mu, rows.z), V)
     # (n_draws, 1 + K): the largest of all subgroups
@@ -365,18 +365,23 @@ def _null(rows: Rows, M: Floats, u: Floats, sums_of: Callable) -> tuple[Floats, 
         V *= _design_effect(_residuals(u, rows.mu, z), M, V, rows)
     # E r⁴ of one label
     fourth = np.column_stack([row_sum(z * u**4), z * (1 - z) * (1 - 3 * z * (1 - z))])
-    if (M**4 @ fourth <= _NEARLY_NORMAL * V_drawn**2).all():
-        return V, V_drawn, sums_of(*_normals(rows, M, u, of_row))
+    cells = np.unique(M > 0, axis=1, return_inverse=True)
+    # their covariances are no more numbers than the residuals
+    few = cells[0].shape[1] * V.shape[1] <= len(rows)
+    if few and (M**4 @ fourth <= _NEARLY_NORMAL * V_drawn**2).all():
+        return V, V_drawn, sums_of(*_normals(rows, *cells, u, of_row))
     return V, V_drawn, sums_of(M, label_draws(rows, of_row), u, z)
 
 
-def _normals(rows: Rows, M: Floats, u: Floats, of_row: Floats) -> tuple[Floats, Draw]:
+def _normals(
+    rows: Rows, sets: Mask, cell: Indices, u: Floats, of_row: Floats
+) -> tuple[Floats, Draw]:
     """Subgroups of cells, (G, C), and draws of the sums of r in cells with the labels' covariance.
 
-    Samples of the same subgroups are a cell, with ``Σ w² (1/n + (1 − 1/n) ρ) (X' diag z X − x'x)``,
-    where the columns of X are u and the classes, and x = (0, z) is the mean.
+    Samples of the same subgroups, of which `sets` (G, C) tells, are a cell. Its covariance is ``Σ
+    w² (1/n + (1 − 1/n) ρ) (X' diag z X − x'x)``, where the columns of X are u and the classes, and
+    x = (0, z) is the mean.
     """
-    sets, cell = np.unique(M > 0, axis=1, return_inverse=True)
     order = np.argsort(cell.ravel(), kind="stable")
     first = np.searchsorted(cell.ravel()[order], np.arange(sets.shape[1]))
     t = (rows.weight**2 * (1 / rows.n + (1 - 1 / rows.n) * of_row))[order, None]
@@ -408,9 +413,11 @@ def _design_effect(r: Floats, M: Floats, V: Floats, rows: Rows) -> Floats:
     return np.maximum(squares / np.where(total > 0, total, np.inf), 1.0)
 
 
-def _sums(M: Floats, draw: Draw, u=None, z=None, *, n_draws: int, generator) -> Floats:
-    """Sums over subgroups of residuals, or of those of labels, drawn: (n_draws, G, 1 + K)."""
-    size = M.shape[1] * 10 if z is None else z.size
+def _sums(M: Floats, draw: Draw, u=None, z=None, *, size: int, n_draws: int, generator) -> Floats:
+    """Sums over subgroups of residuals, or of those of labels, drawn: (n_draws, G, 1 + K).
+
+    A draw holds no more than `size` numbers.
+    """
     parts = []
     for drawn in in_batches(draw, size, n_draws, generator):
         r = drawn if z is None else _residuals(u, drawn, z[:, None, :])
