@@ -97,7 +97,10 @@ def passes(R: int, tau: float, s: float, epsilon: float, draws: int, seed: int =
     for i in range(draws):
         said = draw(N_ROWS, R, tau, s, rng)
         y = Annotations.from_matrix(said[:, :R], classes=[0, 1])
-        found = rater_comparison(y, said[:, R], margin=MARGIN, random_state=i)
+        # one-sided at 1 - LEVEL, as the published test
+        found = rater_comparison(
+            y, said[:, R], margin=MARGIN, confidence_level=2 * LEVEL - 1, random_state=i
+        )
         estimate, rows = found.difference.estimate, found.difference.components.rows
         upper = estimate + student.ppf(LEVEL, 49) * np.sqrt(rows)
         published = alternative_annotator_test(y, said[:, R], epsilon=epsilon)

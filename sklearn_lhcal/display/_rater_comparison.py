@@ -27,8 +27,8 @@ class RaterDisplay(NamedDisplay):
 
     **Intervals.** Those of the model and of one more reader are for new readers and new samples,
     see `confidence_interval`. They share samples and readers, so whether they overlap says little.
-    The title gives their difference Δ and its one-sided upper bound. Those of single readers are
-    for these readers and new samples, and hold for all of them together.
+    The title gives their difference Δ and where its interval ends. Those of single readers are for
+    these readers and new samples, and hold for all of them together.
 
     Parameters
     ----------
@@ -139,7 +139,7 @@ def _in_words(comparison: RaterComparison) -> str:
 def _verdict(comparison: RaterComparison) -> str:
     """Δ with its bound, and what follows from it."""
     verdict = "non-inferior" if comparison.non_inferior else "not shown to be non-inferior"
-    mean, upper = _signed(comparison.difference.estimate), _signed(comparison.upper)
+    mean, upper = _signed(comparison.difference.estimate), _signed(comparison.difference.high)
     return f"Δ = {mean}, at most {upper}: {verdict} at {comparison.margin:g}"
 
 

@@ -49,7 +49,7 @@ def test_what_is_drawn_is_what_the_comparison_says(data):
     # the first line is the uppermost
     bottom, top = display.ax_.get_ylim()
     assert bottom > top
-    assert f"at most {found.upper:.3f}" in display.ax_.get_title().replace("−", "-")
+    assert f"at most {found.difference.high:.3f}" in display.ax_.get_title().replace("−", "-")
     assert ("not shown" in display.ax_.get_title()) == (not found.non_inferior)
     assert "95% intervals" in display.ax_.get_xlabel()
     again = RaterDisplay(pickle.loads(pickle.dumps(found)), name="it").plot()
@@ -85,7 +85,7 @@ def test_several_models_are_lines_of_their_own(data):
         assert f"{name}: Δ = {own.difference.estimate:.3f}" in display.ax_.get_title().replace(
             "−", "-"
         )
-        assert f"at most {own.upper:.3f}" in display.ax_.get_title().replace("−", "-")
+        assert f"at most {own.difference.high:.3f}" in display.ax_.get_title().replace("−", "-")
     # beside each model the readers are the same
     alone = RaterDisplay.from_predictions(y, z, **how)
     for one, other in ((display.readers_, alone.readers_), (display.reader_, alone.reader_)):

@@ -30,7 +30,7 @@ from .replicates import MeanStatistic
 from .two_way import Design, Replicates, spread_of
 
 # of a RaterComparison in a table of judges
-_SHOWN = ("upper", "non_inferior", "worth", "worth_low", "worth_high")
+_SHOWN = ("non_inferior", "worth", "worth_low", "worth_high")
 
 
 def statistic_of_pairs(terms: Callable, rows: Rows) -> MeanStatistic:
@@ -245,11 +245,10 @@ class RaterComparison(NamedTuple):
     ----------
     difference : ConfidenceInterval
         Δ, how much more often a reader disagrees with the model than with another reader.
-    upper : float
-        Upper bound of Δ, one-sided; the report asks more, the upper end of `difference`.
     margin : float
     non_inferior : bool
-        Whether `upper` is below `margin`.
+        Whether `difference` ends below `margin`. Of a 95% interval this is the one-sided test at
+        2.5%.
     model_error, reader_error : ConfidenceInterval
         How often a reader disagrees with the model, and with another reader.
     loss_difference : ConfidenceInterval
@@ -266,7 +265,6 @@ class RaterComparison(NamedTuple):
     """
 
     difference: ConfidenceInterval
-    upper: float
     margin: float
     non_inferior: bool
     model_error: ConfidenceInterval
@@ -422,8 +420,8 @@ def rater_comparison(
     """Whether a model is as good as one more reader.
 
     Two readers of a sample disagree with probability IL. A reader disagrees with the model's label
-    with probability 1 − accuracy. The model is non-inferior at a margin ε where the upper bound of
-    ``Δ = (1 − accuracy) − IL`` is below ε. Probabilities are compared by squared loss: a reader's
+    with probability 1 − accuracy. The model is non-inferior at a margin ε where the interval of
+    ``Δ = (1 − accuracy) − IL`` ends below ε. Probabilities are compared by squared loss: a reader's
     label has the epistemic loss IL, the mean label of m readers IL/m, the model EL.
 
     Parameters
@@ -551,14 +549,11 @@ def _comparison(
     difference, model, reader, loss, ratio = (
         interval_of(statistic, design, level) for statistic in found
     )
-    t = student.ppf(level, difference.df)
-    upper = difference.estimate + t * difference.standard_error
     worth, low, high = _worth(ratio)
     return RaterComparison(
         difference=difference,
-        upper=float(upper),
         margin=float(margin),
-        non_inferior=bool(upper < margin),
+        non_inferior=bool(difference.high < margin),
         model_error=model,
         reader_error=reader,
         loss_difference=loss,
