@@ -13,7 +13,10 @@ from sklearn_lhcal.calibration import AlphaCalibration, PrecomputedClassifier
 from sklearn_lhcal.distributions import Dirichlet
 from sklearn_lhcal.metrics import (
     class_disagreement_calibration_error,
+    confidence_interval,
+    epistemic_loss,
     kernel_calibration_error,
+    paired_difference,
     posterior_epistemic_loss,
 )
 
@@ -85,3 +88,17 @@ def test_kernels_of_files_are_not_copied(tmp_path):
     arrays, files = files_of(tmp_path, 20_000, 40)
     error = partial(kernel_calibration_error, kind="top_label", bandwidth=0.05)
     assert peak(error, *files) < arrays[1].nbytes
+
+
+def test_intervals_of_many_classes():
+    """Not a row of labels for each pair of classes, which took 512 MB alone."""
+    rng = np.random.default_rng(0)
+    z = rng.dirichlet(np.ones(400), size=1000)
+    y = rng.multinomial(3, z)
+    how = {"random_state": 0}
+    for inference in (
+        partial(confidence_interval, epistemic_loss, y, z, **how),
+        partial(confidence_interval, posterior_epistemic_loss, y, Dirichlet.from_mean(z, 5), **how),
+        partial(paired_difference, epistemic_loss, y, z, z[::-1], **how),
+    ):
+        assert peak(inference) < 100e6
