@@ -3,12 +3,13 @@
 import warnings
 from abc import abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any, Self, TypeVar, cast, dataclass_transform
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.base import ClassifierMixin
 
 from ._utils.arrays import Floats, Mask, in_blocks
 from ._utils.checks import (
@@ -50,6 +51,7 @@ _FEW = 20
 _ERRORS = 4.0
 
 
+@dataclass(eq=False, repr=False)
 class Rows:
     """Checked samples: labels and predictions with the same columns, weights and groups.
 
@@ -67,12 +69,11 @@ class Rows:
         Number of the group of each sample.
     """
 
-    def __init__(self, labels: Labels, prediction, w=None, groups=None, scale: int = 0):
-        self.labels = labels
-        self.prediction = prediction
-        self.w = w
-        self.groups = groups
-        self.scale = scale
+    labels: Labels
+    prediction: Any
+    w: Any = None
+    groups: Any = None
+    scale: int = 0
 
     @classmethod
     def of(cls, labels: Labels, prediction, sample_weight, groups) -> Self:
@@ -136,16 +137,14 @@ class Rows:
 
     def keep(self, ratings: Mask) -> Self:
         """The samples with some of their labels, of `Annotations`; samples may become empty."""
-        labels = cast(Annotations, self.labels).keep(ratings)
-        return type(self)(labels, self.prediction, self.w, self.groups, self.scale)
+        return replace(self, labels=cast(Annotations, self.labels).keep(ratings))
 
     def anonymous(self) -> Self:
         """The samples with labels that do not say who gave them."""
         y = self.labels
         if not isinstance(y, Annotations):
             return self
-        labels = Labels(y.counts, y.classes, graded=y.graded)
-        return type(self)(labels, self.prediction, self.w, self.groups, self.scale)
+        return replace(self, labels=Labels(y.counts, y.classes, graded=y.graded))
 
     def contributes(self, least_raters: int = 1) -> Mask:
         """Which samples have so many raters and a positive weight, shape (n,)."""
@@ -172,7 +171,7 @@ class Rows:
         if both is None or np.array_equal(columns, np.arange(K)):
             return self
         prediction = _widened(self.prediction, self.labels.classes, both)
-        return type(self)(self.labels.in_order(both), prediction, self.w, self.groups, self.scale)
+        return replace(self, labels=self.labels.in_order(both), prediction=prediction)
 
     def each(self, of_rows: Callable[["Rows"], NDArray]) -> Floats:
         """``of_rows(rows)``, one value or more a sample, of blocks of samples, joined."""
@@ -394,7 +393,7 @@ def parameters(owner: type[Owner]) -> type[Owner]:
     return dataclass(eq=False, repr=False)(owner)
 
 
-class DistributionClassifierMixin:
+class DistributionClassifierMixin(ClassifierMixin):
     """What a classifier with `predict_dist` predicts: its mean, and the most probable class."""
 
     classes_: NDArray

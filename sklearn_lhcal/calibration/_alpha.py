@@ -125,6 +125,7 @@ class AlphaCalibration(_BaseCalibrator):
     array([0.25])
     """
 
+    _default = StackedCalibration
     # Whether it is of one of several findings, which tell each other what c is: `PerFinding` says
     # so, and a fit then keeps how likely each c of `GRID` is.
     _is_one_of_several = False
@@ -135,13 +136,7 @@ class AlphaCalibration(_BaseCalibrator):
     penalty: float | None = None
     fallback: bool | None = None
 
-    def _inside(self):
-        if self.estimator is None:
-            return StackedCalibration()
-        return self.estimator
-
     def _check(self, one_model):
-        super()._check(one_model)
         is_named = isinstance(self.features, str)
         if is_named and self.features != "logits" and not one_model:
             raise ValueError(
@@ -216,14 +211,10 @@ class AlphaCalibration(_BaseCalibrator):
         fallback = self.fallback
         if fallback is None:
             fallback = self.likelihood != "paper"
-        if not fallback:
-            return self._featured(rows, h, self.penalty)
-        unpenalised = self._objective(0.0)
         # A part of the samples may be separable: without a penalty it has no optimum.
         penalty = self.penalty or None
         fits = [partial(fit, penalty=penalty) for fit in (self._featured, self._constant)]
-        pay = do_features_pay(rows, h, unpenalised, fits)
-        if pay:
+        if not fallback or do_features_pay(rows, h, self._objective(0.0), fits):
             return self._featured(rows, h, self.penalty)
         return self._constant(rows, h, self.penalty)
 
@@ -234,10 +225,10 @@ class AlphaCalibration(_BaseCalibrator):
     def _constant(self, rows, h, penalty) -> Concentration:
         """The optimum of c; infinite without a penalty where labels are as alike as z says."""
         objective = self._objective(penalty)
-        if not self.penalty and not is_any_spread_left(rows, objective.likelihood):
-            return Concentration.constant(MAX_LOG_TOTAL, h.shape[-1])
-        no_features = np.empty((*h.shape[:-1], 0))
-        c = objective.fitted(rows, no_features).intercept
+        c = MAX_LOG_TOTAL
+        if self.penalty or is_any_spread_left(rows, objective.likelihood):
+            no_features = np.empty((*h.shape[:-1], 0))
+            c = objective.fitted(rows, no_features).intercept
         return Concentration.constant(c, h.shape[-1])
 
     def _objective(self, penalty: float | None) -> Objective:
@@ -247,11 +238,8 @@ class AlphaCalibration(_BaseCalibrator):
 
     def _map(self, rows):
         if not self.uses_members_:
-            z = rows.proba
-            if z is None:
-                z = np.exp(rows.log_proba)
-            # As it is; where it is 0, a label of that class stays possible.
-            z = np.maximum(z, 1e-300)
+            # Unclipped; where it is 0, a label of that class stays possible.
+            z = np.maximum(rows.whole.mean(), 1e-300)
             dist = Dirichlet.of_checked(z, self._log_total(rows))
             if not isinstance(rows.prediction, Mixture):
                 return dist

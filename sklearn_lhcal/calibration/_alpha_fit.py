@@ -172,9 +172,8 @@ def _member_losses(rows: CalibrationRows, objective: Objective) -> Callable:
 
     from ..neural_network import DirichletMultinomialLoss, PairwiseLoss
 
-    loss: Any = DirichletMultinomialLoss(objective.penalty)
-    if objective.likelihood is pairwise:
-        loss = PairwiseLoss(objective.penalty)
+    kind = PairwiseLoss if objective.likelihood is pairwise else DirichletMultinomialLoss
+    loss: Any = kind(objective.penalty)
     arrays = rows.log_proba, objective.labels(rows), rows.log_weights
     log_z, counts, log_w = (torch.as_tensor(np.ascontiguousarray(a)) for a in arrays)
     return lambda log_total: loss.row_loss(log_z, torch.as_tensor(log_total), counts, log_w)

@@ -2,16 +2,16 @@
 
 import warnings
 from abc import abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import KW_ONLY, replace
+from dataclasses import KW_ONLY
 from functools import cache
 from threading import Lock
-from typing import Any, Literal, NamedTuple, Self
+from typing import Any, ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
 from sklearn import get_config
-from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
+from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone
 from sklearn.frozen import FrozenEstimator
 from sklearn.utils import get_tags
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
@@ -58,7 +58,8 @@ _limited = Lock()
 
 @cache
 def _libraries() -> ThreadpoolController:
-    return ThreadpoolController()  # once, for it looks at all loaded libraries
+    # once, for it looks at all loaded libraries
+    return ThreadpoolController()
 
 
 @contextmanager
@@ -98,7 +99,7 @@ class TrainingRows(NamedTuple):
         return fit_on_labels(model, take_rows(self.X, rows), part, weight, **params)
 
 
-class _Wrapper(DistributionClassifierMixin, ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
+class _Wrapper(DistributionClassifierMixin, MetaEstimatorMixin, BaseEstimator):
     """A classifier around a classifier: what it hands on, what its tags are, what a fit leaves.
 
     `_wrapped` names the classifier inside, before a fit; `estimator_` is it after one.
@@ -136,7 +137,7 @@ class _Wrapper(DistributionClassifierMixin, ClassifierMixin, MetaEstimatorMixin,
     def predict_dist(self, X: Samples) -> Distribution:
         """Predictive distribution of the classifier, a batch of n_samples samples."""
         check_is_fitted(self, "estimator_")
-        return predicted_dist(self.estimator_, check_samples(X), self.classes_)
+        return predicted_dist(self.estimator_, X, self.classes_)
 
     def _class_order(self, X):
         return class_order(self._wrapped(), X)
@@ -181,9 +182,12 @@ class _BaseCalibrator(_Wrapper):
     random_state: Seed = None
     verbose: Verbose = 0
 
+    # makes what stands in the place of None
+    _default: ClassVar[Callable] = staticmethod(default_classifier)
+
     def _inside(self):
         """What is calibrated: a classifier, another calibrator or what stands for one."""
-        return self.estimator
+        return self._default() if self.estimator is None else self.estimator
 
     def _wrapped(self):
         return _chain(self, cloned=False)[1]
@@ -241,7 +245,7 @@ class _BaseCalibrator(_Wrapper):
             calibrator._check_data(X, labels)
         classes = labels.classes
         if fitted:
-            rows = CalibrationRows.predicted(base, X, classes)
+            rows = CalibrationRows.predicted(base, X, classes).labelled(labels, weight)
         else:
             if getattr(self._wrapped(), "initialized_", False):
                 warnings.warn(
@@ -249,11 +253,7 @@ class _BaseCalibrator(_Wrapper):
                     "FrozenEstimator(network) stays as it is.",
                     stacklevel=2,
                 )
-            base, index, rows = self._out_of_fold(base, X, labels, weight, fit_params)
-            rows = replace(rows, X=take_rows(X, index), model=base)
-            labels = labels.take(index)
-            weight = take_rows(weight, index)
-        rows = rows.labelled(labels, weight)
+            base, rows = self._out_of_fold(base, X, labels, weight, fit_params)
         for calibrator in reversed(calibrators):
             with one_blas_thread(), recorded(), on_cpu(), np.errstate(under="ignore"):
                 learnt = calibrator._fit_map(rows)
@@ -264,7 +264,7 @@ class _BaseCalibrator(_Wrapper):
         return self
 
     def _out_of_fold(self, base, X, labels: Labels, weight, fit_params: dict):
-        """The classifier to keep, row numbers, and predictions for these by fits without them."""
+        """The classifier to keep, and rows as fits without them predict them."""
         params, to_split = self._routed(fit_params, weight)
         if "groups" in params and not get_config()["enable_metadata_routing"]:
             to_split = {"groups": params.pop("groups")}
@@ -283,7 +283,8 @@ class _BaseCalibrator(_Wrapper):
         if not isinstance(cv, str):
             model = training.fit(base, np.arange(len(labels)), "y")
         index = np.concatenate([test for _, test in splits])
-        return model, index, CalibrationRows.joined(predicted)
+        rows = CalibrationRows.joined(predicted, take_rows(X, index), model)
+        return model, rows.labelled(labels.take(index), take_rows(weight, index))
 
     def predict_dist(self, X: Samples) -> Distribution:
         """Predictive distribution over class probabilities, a batch of n_samples samples."""

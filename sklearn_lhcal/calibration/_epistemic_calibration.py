@@ -19,7 +19,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from .._rows import parameters, predicted_classes, read_labels, shares_of, weight_of
+from .._rows import labels_for, parameters, predicted_classes, shares_of, weight_of
 from .._utils.arrays import Floats, Indices
 from .._utils.bins import Bins
 from .._utils.checks import check_sample_weight, check_samples, take_rows
@@ -187,10 +187,9 @@ class EpistemicCalibration(_Wrapper):
         weight = check_sample_weight(sample_weight, len(labels))
         params, _ = self._routed(fit_params, weight)
         training = TrainingRows(X, labels, params.pop("sample_weight", None), params)
-        everything = np.arange(len(labels))
         labels.check_all_seen("y")
         learnt = self._carve(training, weight)
-        model = training.fit(clone(self.estimator), everything, "y")
+        model = training.fit(clone(self.estimator), np.arange(len(labels)), "y")
         self._keep(model, labels.classes, learnt)
         return self
 
@@ -251,7 +250,7 @@ class EpistemicCalibration(_Wrapper):
         f_tr2 = training.fit(clone(self.estimator), train, where, remedy)
         f_aug2 = training.fit(clone(self.estimator), augmented, where, remedy)
         X_test, labels = take_rows(training.X, test), training.labels.take(test)
-        predicted = (predicted_classes(model, X_test, labels.classes) for model in (f_tr2, f_aug2))
+        predicted = (predicted_classes(f, X_test, labels.classes) for f in (f_tr2, f_aug2))
         before, after = (shares_of(labels, names) for names in predicted)
         return self._estimate(f_tr2, X_test), after - before
 
@@ -338,7 +337,7 @@ class EpistemicCalibration(_Wrapper):
         classifiers.
         """
         check_is_fitted(self, "estimator_")
-        labels = read_labels(y).in_order(self.classes_, add=True)
+        labels = labels_for(self, y)
         weight = weight_of(labels, X, y, sample_weight)
         return float(np.average(shares_of(labels, self.predict(X)), weights=weight))
 
@@ -395,5 +394,6 @@ def isotonic_map(e: Floats, g: Floats, n_bins: int, w: Floats, of: Floats) -> Is
     """
     bins = Bins(of[:, None], n_bins, "quantile").index(e[:, None])[:, 0]
     _, m = np.unique(bins, return_inverse=True)
-    gamma = (np.bincount(m, w * g) / np.bincount(m, w))[m]  # γ̄_m
+    # γ̄_m of each sample
+    gamma = (np.bincount(m, w * g) / np.bincount(m, w))[m]
     return IsotonicRegression(y_min=0, y_max=1, out_of_bounds="clip").fit(e, gamma, w)

@@ -28,7 +28,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize
-from scipy.sparse import csr_matrix, issparse
+from scipy.sparse import csr_matrix, issparse, kron
 from scipy.special import log_softmax
 
 from .._rows import parameters
@@ -87,31 +87,25 @@ def _called(columns: dict, which: Any) -> list[str]:
     return [f"{which} missing" if is_gap(v) else f"{which}={v}" for v in whole]
 
 
-class _Objective:
-    """J with its gradient and Hessian; `groups` (F, n) are those of the samples."""
+def _objective(u: Floats, y: Floats, groups: Indices, q: int) -> Callable:
+    """J with its gradient and Hessian, of x and v; `groups` (F, n) are those of the samples."""
+    (n, K), F = u.shape, len(groups)
+    m = row_sum(y)[:, None]
+    member = csr_matrix((np.ones(n * F), groups.T.ravel(), np.arange(n + 1) * F), (n, q))
+    # G = ∂u'/∂x: u_k in the column of a, 1 in that of b_k
+    G = kron(member, np.eye(1, K + 1).repeat(K, axis=0)).multiply(u.reshape(-1, 1))
+    G = (G + kron(member, np.eye(K, K + 1, 1))).tocsr()
 
-    def __init__(self, u: Floats, y: Floats, groups: Indices, q: int):
-        self.u, self.y, self.m = u, y, row_sum(y)[:, None]
-        (n, K), F = u.shape, len(groups)
-        # G = ∂u'/∂x: u_k in the column of a, 1 in that of b_k
-        ones = np.ones((n, K, F))
-        a = groups.T[:, None] * (K + 1)
-        columns = np.concatenate([a * ones, (a + 1 + np.arange(K)[:, None]) * ones], axis=2)
-        values = np.concatenate([u[..., None] * ones, ones], axis=2)
-        begins = np.arange(n * K + 1) * 2 * F
-        self.G = csr_matrix(
-            (values.ravel(), columns.ravel().astype(np.intp), begins), (n * K, q * (K + 1))
-        )
-
-    def __call__(self, x: Floats, v: Floats | float) -> tuple[float, Floats, Floats]:
-        G, m, (n, K) = self.G, self.m, self.u.shape
-        log_z = log_softmax(self.u + (G @ x).reshape(n, K), axis=1)
+    def terms(x: Floats, v: Floats | float) -> tuple[float, Floats, Floats]:
+        log_z = log_softmax(u + (G @ x).reshape(n, K), axis=1)
         z = np.exp(log_z)
-        J = float((x**2 / v).sum() / 2 - np.vdot(self.y, log_z))
+        J = float((x**2 / v).sum() / 2 - np.vdot(y, log_z))
         # H = Gᵀ(m z)G − (zG)ᵀm(zG), with zG that of each sample
         zG = csr_matrix((z.ravel(), np.arange(n * K), np.arange(n + 1) * K), (n, n * K)) @ G
         H = (G.T @ G.multiply((m * z).reshape(-1, 1)) - zG.T @ zG.multiply(m)).toarray()
-        return J, G.T @ (m * z - self.y).ravel() + x / v, H + np.diag(0 * x + 1 / v)
+        return J, G.T @ (m * z - y).ravel() + x / v, H + np.diag(0 * x + 1 / v)
+
+    return terms
 
 
 def fit_effects(u: Floats, y: Floats, groups: Indices, kind: Indices) -> tuple:
@@ -119,7 +113,7 @@ def fit_effects(u: Floats, y: Floats, groups: Indices, kind: Indices) -> tuple:
 
     `kind` (q, K+1) is the number of the v of each effect.
     """
-    objective = _Objective(u, y, groups, len(kind))
+    objective = _objective(u, y, groups, len(kind))
     of = kind.ravel()
     x, log_v = np.zeros(len(of)), np.full(of.max() + 1, _START)
     for _ in range(_MOST):
@@ -257,13 +251,10 @@ class GroupedCalibration(_BaseCalibrator):
            [0.3, 0.7]])
     """
 
+    _default = StackedCalibration
+
     _: KW_ONLY
     by: Sequence | Callable[[Samples], ArrayLike]
-
-    def _inside(self):
-        if self.estimator is None:
-            return StackedCalibration()
-        return self.estimator
 
     def _check_data(self, X, labels):
         factors = read_factors(X, self.by)

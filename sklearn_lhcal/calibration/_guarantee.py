@@ -12,7 +12,6 @@ from typing import Any, ClassVar, Literal, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.model_selection import GroupShuffleSplit
-from sklearn.utils.validation import check_is_fitted
 
 from .._rows import Labels, parameters, predicted_dist
 from .._utils.arrays import Floats, Indices, Mask, in_blocks, row_units
@@ -268,7 +267,6 @@ class ConformalClassifier(_Guarantee):
 
     def predict_set(self, X: Samples) -> Mask:
         """The set of each sample: whether it holds each class, shape (n_samples, n_classes)."""
-        check_is_fitted(self, "estimator_")
         return _SCORES[self.conformity_score](self.predict_proba(X)) <= self.threshold_
 
     def _check(self, labels):

@@ -124,7 +124,8 @@ class PerFinding(MetaEstimatorMixin, BaseEstimator):
                 params = take_params(fit_params, rows, len(y))
                 if weight is not None:
                     params["sample_weight"] = weight[rows]
-                models.append(model.fit(take_rows(own, rows), labels.take(rows).plain(), **params))
+                counts = labels.take(rows).plain()
+                models.append(model.fit(take_rows(own, rows), counts, **params))
         warn_of_findings(heard)
         if hasattr(models[0], "losses_") and len(models) > 1:
             shared = shrunk(np.array([model.losses_ for model in models]))

@@ -6,7 +6,7 @@ from typing import Literal, Self
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import log_softmax, logsumexp
-from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from .._rows import DistributionClassifierMixin, parameters, read_labels
@@ -35,7 +35,7 @@ def log_proba(z: Floats, least: float = EPS) -> Floats:
 
 
 @parameters
-class PrecomputedClassifier(DistributionClassifierMixin, ClassifierMixin, BaseEstimator):
+class PrecomputedClassifier(DistributionClassifierMixin, BaseEstimator):
     """Classifier for which X holds the outputs of a model that ran elsewhere.
 
     The words ``"logits"`` and ``"proba"`` as a calibrator's `estimator` are short for it. X may be

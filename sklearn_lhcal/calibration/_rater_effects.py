@@ -140,14 +140,15 @@ class TiltProblem:
         for block in self.ratings.blocks():
             row, a = block.row, block.label
             P = tilted(block.Q[:, row], b[block.reader])
-            log_p = np.log(np.take_along_axis(P, a[None, :, None], axis=2)[..., 0])
+            each = np.arange(len(a))
+            log_p = np.log(P[:, each, a])
             w, log_likelihood = posterior(block.log_w, log_p, block.indptr)
             value -= float(block.weight @ log_likelihood)
             at = w[:, row, None]
             mean = (at * P).sum(axis=0)
             weight = block.weight[row, None]
             push = weight * mean
-            push[np.arange(len(a)), a] -= weight[:, 0]
+            push[each, a] -= weight[:, 0]
             width = weight * (at * P * (1 - P)).sum(axis=0)
             for k in range(K):
                 slope[:, k] += np.bincount(block.reader, push[:, k], minlength=R)
@@ -427,7 +428,7 @@ class RaterEffects(_BaseCalibrator):
         if not len(rated):
             return nodes, weights
         z = self._said(np.maximum(nodes[:, labels.row], EPS), reader)
-        log_p = np.log(np.take_along_axis(z, labels.label[None, :, None], axis=2)[..., 0])
+        log_p = np.log(z[:, np.arange(len(reader)), labels.label])
         indptr = labels.indptr[np.append(rated, rated[-1] + 1)]
         weights[:, rated] = posterior(log(weights[:, rated]), log_p, indptr)[0]
         return nodes, weights

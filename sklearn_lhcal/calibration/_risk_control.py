@@ -160,7 +160,7 @@ def log_wealth(g: Floats, x: Floats, high: float, units: Indices, slack: float) 
     gained = np.log1p(-nu * (after - slack)[:, None])
     gained -= np.log1p(-nu * (before - slack)[:, None])
     start = (units.max() + 1) * np.log1p(nu * slack)
-    wealth = start + np.vstack([np.zeros(len(nu)), np.cumsum(gained, axis=0)])
+    wealth = np.cumsum(np.vstack([start, gained]), axis=0)
     return logsumexp(wealth, axis=1) - np.log(len(nu))
 
 
@@ -174,7 +174,7 @@ def log_tail(g: Floats, wrong: Mask, trials: int | Indices, q: float) -> Floats:
     return -binom.logcdf(mistakes, trials, q)
 
 
-def fewest_rows(gain: float, high: float, level: float, bets: Floats = _BETS) -> float:
+def fewest_rows(gain: float, high: float, level: float, bets: Floats) -> float:
     """Of samples that all have X = −gain, as many as make a wealth of e^level; inf if none do."""
     if gain <= 0:
         return np.inf
@@ -188,8 +188,7 @@ def _cumulated(values: Floats, unit: Indices) -> Floats:
     """Cumulative sums within each unit, in the order of the samples."""
     order = np.argsort(unit, kind="stable")
     total = np.cumsum(values[order])
-    first = np.flatnonzero(np.diff(unit[order], prepend=-1))
-    sizes = np.diff(np.append(first, len(values)))
+    _, first, sizes = np.unique(unit[order], return_index=True, return_counts=True)
     base = np.repeat(total[first] - values[order][first], sizes)
     cumulated = np.empty_like(total)
     cumulated[order] = total - base
@@ -210,11 +209,10 @@ def bet_threshold(g: Floats, wealth: Floats, starts: Floats, delta: float) -> fl
     reached = [-np.inf]
     for start in starts:
         first = int(np.searchsorted(upper, start))
-        failed = np.flatnonzero(~shown[first:])
-        if not len(failed):
-            reached.append(np.inf)
-        elif failed[0] > 0:
-            reached.append(upper[first + failed[0] - 1])
+        # the last λ is inf
+        passed = int(np.append(shown[first:], False).argmin())
+        if passed:
+            reached.append(upper[first + passed - 1])
     return float(max(reached))
 
 
@@ -239,10 +237,7 @@ class Conformal(NamedTuple):
 
     def thresholds(self, costs: ReferralCosts, d: Indices) -> Floats:
         """Of decisions d, whose worst cost is one more row; with costs a row, each of its own."""
-        if costs.C.ndim == 3:
-            worst = of_decisions(d, costs.C).max(axis=1)
-        else:
-            worst = costs.C.max(axis=0)[d]
+        worst = of_decisions(d, costs.C).max(axis=1)
         most = np.maximum(worst - self.referral, 0.0)
         return cost_thresholds(self.g, self.excess, most, self.units, self.slack)
 

@@ -36,8 +36,6 @@ class CalibrationRows:
         ensemble those of its mean.
     log_weights : ndarray of shape (n, S) or None
         Of the members.
-    proba : ndarray of shape (n, K) or None
-        Probabilities before they were clipped; None for logits.
     X : anything with n rows, or None
         What the classifier saw.
     model : fitted classifier or None
@@ -58,7 +56,6 @@ class CalibrationRows:
     log_proba: Floats
     # arrays, or None as said above: a calibrator knows which
     log_weights: Any = None
-    proba: Any = None
     X: Any = None
     model: Any = None
     counts: Any = None
@@ -84,37 +81,22 @@ class CalibrationRows:
         inner, X_inner = resolve(model, X, "predict_dist")
         if is_logits:
             u = inner.predict_log_proba(X_inner)
-            return cls(_unmasked(_in_order(u, inner, classes)), X=X, model=model)
-        u = np.asarray(inner.decision_function(X_inner), dtype=np.float64)
-        if u.ndim == 1:
-            u = np.column_stack([np.zeros_like(u), u])
-        K = len(classes)
-        shape = getattr(inner, "decision_function_shape", "ovr")
-        if u.shape[1] != K or (shape == "ovo" and K > 2):
-            raise ValueError(
-                f"The decision function of {type(inner).__name__} has {u.shape[1]} columns, not "
-                f'one for each of {K} classes. Of an SVM set decision_function_shape="ovr".'
-            )
-        u = _in_order(log_softmax(u, axis=-1), inner, classes)
-        return cls(_unmasked(u), X=X, model=model)
+        else:
+            u = _of_decisions(inner, X_inner, len(classes))
+        return cls(_unmasked(u[:, own_columns(inner, classes)]), X=X, model=model)
 
     @classmethod
     def of(cls, distribution: Distribution, X=None, model=None) -> "CalibrationRows":
         """Of the mean of what is predicted."""
-        z = distribution.mean()
-        return cls(log_proba(z), proba=z, X=X, model=model, prediction=distribution)
+        return cls(log_proba(distribution.mean()), X=X, model=model, prediction=distribution)
 
     @classmethod
-    def joined(cls, folds: list["CalibrationRows"]) -> "CalibrationRows":
-        """Predictions of several folds, one below the other, without X and the model."""
-
-        def join(name):
-            parts = [getattr(rows, name) for rows in folds]
-            return None if parts[0] is None else np.concatenate(parts)
-
+    def joined(cls, folds: list["CalibrationRows"], X, model) -> "CalibrationRows":
+        """Predictions of several folds, one below the other, with their X and the model to keep."""
+        u = np.concatenate([rows.log_proba for rows in folds])
         predictions = [rows.prediction for rows in folds if rows.prediction is not None]
         joined = Distribution.concatenate(predictions) if predictions else None
-        return cls(join("log_proba"), proba=join("proba"), prediction=joined)
+        return cls(u, X=X, model=model, prediction=joined)
 
     def labelled(self, labels: Labels, weight: NDArray | None) -> "CalibrationRows":
         """With labels in the order of the columns."""
@@ -127,8 +109,8 @@ class CalibrationRows:
 
     def mapped(self, distribution: Distribution, model) -> "CalibrationRows":
         """The same samples as a calibrator around the model predicts them."""
-        z = distribution.mean()
-        return replace(self, log_proba=log_proba(z), proba=z, prediction=distribution, model=model)
+        u = log_proba(distribution.mean())
+        return replace(self, log_proba=u, prediction=distribution, model=model)
 
     def unclipped(self) -> "CalibrationRows":
         """The same samples with the logarithms of all probabilities above 0, however small."""
@@ -149,10 +131,8 @@ class CalibrationRows:
     def take(self, index) -> "CalibrationRows":
         """Some of the samples."""
         index = np.arange(len(self))[index]
-        shared = ("model", "classes", "known")
-        per_row = [f.name for f in fields(self) if f.name not in shared]
-        values = {name: getattr(self, name) for name in per_row}
-        taken = {name: take_rows(a, index) for name, a in values.items() if a is not None}
+        per_row = {f.name for f in fields(self)} - {"model", "classes", "known"}
+        taken = {name: take_rows(getattr(self, name), index) for name in per_row}
         return replace(self, **taken)
 
     def dealt(self, n_folds: int, at_random: bool = False) -> list[Split]:
@@ -172,10 +152,8 @@ class CalibrationRows:
         own = self.log_proba[np.arange(len(self)), vote]
         # at random whatever the order of the classes
         keys = [row_sum(self.frequencies * self.log_proba)] if at_random else [own, vote]
-        order = np.lexsort(keys)
-        if np.all([np.diff(key[order]) == 0 for key in keys], axis=0).any():
-            parts = [self.weight[:, None], self.counts, self.log_proba]
-            order = np.lexsort([*np.concatenate(parts, axis=1).T, *keys])
+        parts = [self.weight[:, None], self.counts, self.log_proba]
+        order = np.lexsort([*np.concatenate(parts, axis=1).T, *keys])
         rng = np.random.default_rng(0)
         turn = rng.permutation(len(self)) if at_random else np.arange(len(self))
         fold = np.empty(len(self), dtype=np.intp)
@@ -196,6 +174,11 @@ class CalibrationRows:
         if self.prediction is None:
             return PointMass.of_checked(np.exp(self.log_proba))
         return self.prediction
+
+    @cached_property
+    def proba(self) -> Floats | None:
+        """Probabilities before they were clipped, shape (n, K); None for logits."""
+        return None if self.prediction is None else self.prediction.mean()
 
     @property
     def is_ensemble(self) -> bool:
@@ -227,13 +210,22 @@ class CalibrationRows:
         return PointMass.of_checked(z)
 
 
+def _of_decisions(model, X, K: int) -> Floats:
+    """The decision function as log-probabilities, shape (n, K)."""
+    u = np.asarray(model.decision_function(X), dtype=np.float64)
+    if u.ndim == 1:
+        u = np.column_stack([np.zeros_like(u), u])
+    shape = getattr(model, "decision_function_shape", "ovr")
+    if u.shape[1] != K or (shape == "ovo" and K > 2):
+        raise ValueError(
+            f"The decision function of {type(model).__name__} has {u.shape[1]} columns, not "
+            f'one for each of {K} classes. Of an SVM set decision_function_shape="ovr".'
+        )
+    return log_softmax(u, axis=-1)
+
+
 def _unmasked(log_z: Floats) -> Floats:
     """Classes of logit −inf at the least of the others, or at 1e-12, where zeros are clipped."""
     masked = np.isneginf(log_z)
     least = np.where(masked, np.log(EPS), log_z).min(axis=1, keepdims=True)
     return np.where(masked, least, log_z)
-
-
-def _in_order(u: Floats, model, classes: NDArray) -> Floats:
-    """Columns of a fitted model's outputs in the order of the classes."""
-    return u[:, own_columns(model, classes)]

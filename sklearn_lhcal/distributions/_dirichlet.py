@@ -164,7 +164,8 @@ class Dirichlet(Distribution):
 
     def _mutual_information(self) -> Floats:
         small = self.entropy() - self._expected_entropy()
-        return np.maximum(np.where(self._log_total < 0, small, self._information_large()), 0.0)
+        information = np.where(self._log_total < 0, small, self._information_large())
+        return np.maximum(information, 0.0)
 
     def _information_large(self):
         """Σ z_k g(α0 z_k) − g(α0) with g(x) = ψ(x+1) − log x.

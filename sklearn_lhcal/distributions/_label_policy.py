@@ -162,8 +162,9 @@ def label_policy(
     if c.shape not in ((), (len(distribution),)) or not np.isfinite(c).all() or (c < 0).any():
         raise ValueError(f"price must be at least 0, one number or one a sample, got {price!r}.")
     levels = label_levels(distribution.n_classes, int(horizon))
+    prices = np.broadcast_to(c, len(distribution))
     parts = [
-        optimal_stopping(tree, np.broadcast_to(c, len(distribution))[rows], of_rows(costs.C, rows))
+        optimal_stopping(tree, prices[rows], of_rows(costs.C, rows))
         for rows, tree in _trees(distribution, levels, costs.C)
     ]
     cost = np.concatenate([p.cost for p in parts])

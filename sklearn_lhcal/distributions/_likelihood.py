@@ -1,5 +1,7 @@
 """Log-probabilities of counts of any size, where differences of log-factorials would cancel."""
 
+from math import fsum
+
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, gammaln, xlogy
@@ -8,7 +10,8 @@ from .._utils.arrays import Floats
 from .._utils.rising import log_rising, stirling
 from ._arithmetic import bennett
 
-_MANY = 1e6  # labels of a sample, from which log-factorials cancel: to 1e-9 there, to 1e-5 at 1e10
+# Labels of a sample, from which log-factorials cancel: to 1e-9 there, to 1e-5 at 1e10.
+_MANY = 1e6
 HALF_LOG_2PI = np.log(2 * np.pi) / 2
 # log of the total below which draws are corners of the simplex to the last bit
 CORNER = -650.0
@@ -116,10 +119,4 @@ def _stirling(t):
 
 def _excess(z):
     """Σ_k z_k − 1 of each sample, exact to the last bit of the difference."""
-    total, lost = np.full(len(z), -1.0), np.zeros(len(z))
-    for column in z.T[::-1]:
-        more = total + column
-        part = more - total
-        lost += (total - (more - part)) + (column - part)
-        total = more
-    return total + lost
+    return np.array([fsum([*probabilities, -1.0]) for probabilities in z.tolist()])

@@ -5,7 +5,7 @@ from typing import Self
 import numpy as np
 from scipy.special import expit, log_expit, logsumexp, ndtri
 
-from .._utils.arrays import Floats
+from .._utils.arrays import Floats, in_blocks
 from .._utils.checks import as_floats
 from .._utils.simplex import in_columns
 from .._utils.types import ArrayLike
@@ -17,9 +17,9 @@ from ._nodes import lattice, with_mean
 
 _LARGEST_LOC = 1e100
 _LARGEST_SCALE = 1e4
-# Nodes in memory at a time, and samples at a time where each has nodes of its own.
+# Nodes in memory at a time, and about how many each sample has where it has its own.
 _BLOCK = 2**18
-_ROWS = 1024
+_NODES = 128
 # Distance of the nodes in v that a posterior's mean needs. Its ensemble has so many for each, for
 # its intervals. An edge is so many times more curved than the peak.
 _STEP = 0.06
@@ -181,7 +181,8 @@ class LogisticNormal(Distribution):
             yield z0 * bennett(quotient(-d, z0, 0.0))
             yield z1 * bennett(quotient(d, z1, 0.0))
 
-        return self._average(divergence, self._m, self._deviations()[0], *self._mean()).sum(axis=0)
+        shift, _ = self._deviations()
+        return self._average(divergence, self._m, shift, *self._mean()).sum(axis=0)
 
     def _mean_after(self, k):
         if k not in self._columns:
@@ -209,14 +210,14 @@ class LogisticNormal(Distribution):
 
     def _log_prob(self, labels):
         y, possible = self._own_labels(labels)
-        out = np.empty(len(self))
-        for start in range(0, len(self), _ROWS):
-            rows = slice(start, start + _ROWS)
+
+        def of_rows(rows):
             m, s = self._m[rows], self._s[rows]
             _, log_w, peak = _posterior_nodes(m, s, *y[:, rows], 1)
             at_peak = -(quotient(peak - m, s, 0.0) ** 2) / 2 - HALF_LOG_2PI
-            out[rows] = log_binomial(y[:, rows].T, peak) + at_peak + logsumexp(log_w, axis=0)
-        return np.where(possible, out, -np.inf)
+            return log_binomial(y[:, rows].T, peak) + at_peak + logsumexp(log_w, axis=0)
+
+        return np.where(possible, in_blocks(of_rows, len(self), _NODES), -np.inf)
 
     def _own_labels(self, y):
         """Labels of the two classes, (2, n), and whether a row has none of an impossible class."""

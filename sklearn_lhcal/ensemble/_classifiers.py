@@ -8,7 +8,7 @@ from typing import Any, Self
 import numpy as np
 import torch
 from joblib import Parallel, delayed
-from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
+from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone
 from sklearn.frozen import FrozenEstimator
 from sklearn.utils import check_random_state, get_tags
 from sklearn.utils.validation import check_is_fitted
@@ -29,19 +29,12 @@ from .._utils.estimators import (
 from .._utils.types import Estimator, LabelsLike, Samples, Seed, Weights
 from ..distributions import Ensemble
 
-_DROPOUTS = (
-    nn.Dropout,
-    nn.Dropout1d,
-    nn.Dropout2d,
-    nn.Dropout3d,
-    nn.AlphaDropout,
-    nn.FeatureAlphaDropout,
-)
+# those that drop whole channels, and all
+_OF_CHANNELS = (nn.Dropout1d, nn.Dropout2d, nn.Dropout3d, nn.FeatureAlphaDropout)
+_DROPOUTS = (nn.Dropout, nn.AlphaDropout, *_OF_CHANNELS)
 
 
-class EnsembleClassifier(
-    DistributionClassifierMixin, ClassifierMixin, MetaEstimatorMixin, BaseEstimator
-):
+class EnsembleClassifier(DistributionClassifierMixin, MetaEstimatorMixin, BaseEstimator):
     """What they share: everything but how members are fitted and asked."""
 
     accepts_label_histograms = True
@@ -225,11 +218,11 @@ class _Masked:
 
     def __init__(self, seed: int):
         self.generator = torch.Generator().manual_seed(seed)
-        self.masks: list[torch.Tensor] = []  # one for each use in a forward pass
+        # one for each use in a forward pass
+        self.masks: list[torch.Tensor] = []
         self.uses = 0
 
-    def __call__(self, module, inputs, output):
-        x = output
+    def __call__(self, module, inputs, x):
         if self.uses == len(self.masks):
             self.masks.append(self._keep(module, x.shape[1:]).to(device=x.device, dtype=x.dtype))
         mask, self.uses = self.masks[self.uses], self.uses + 1
@@ -240,10 +233,7 @@ class _Masked:
         return x * 0
 
     def _keep(self, module, shape):
-        whole_channels = isinstance(
-            module, (nn.Dropout1d, nn.Dropout2d, nn.Dropout3d, nn.FeatureAlphaDropout)
-        )
-        if whole_channels:
+        if isinstance(module, _OF_CHANNELS):
             shape = (shape[0], *[1] * (len(shape) - 1))
         return torch.rand(shape, generator=self.generator) >= module.p
 
@@ -298,7 +288,8 @@ class TestTimeAugmentationClassifier(EnsembleClassifier):
     Ensemble(n=100, n_classes=3)
     """
 
-    __test__ = False  # the name is the method's; it is no test
+    # the name is the method's; it is no test
+    __test__ = False
 
     estimator: Estimator
     augment: Callable[[Samples, np.random.RandomState], Samples]

@@ -6,7 +6,7 @@ from typing import Literal, Self
 
 import numpy as np
 import torch
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import BaseEstimator
 from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
@@ -50,7 +50,7 @@ _NOISE = 1.0
 
 
 @parameters
-class SparseGPClassifier(DistributionClassifierMixin, ClassifierMixin, BaseEstimator):
+class SparseGPClassifier(DistributionClassifierMixin, BaseEstimator):
     """Gaussian process classifier: class probabilities that know where data are missing.
 
     Log-odds have a Gaussian process prior with a stationary kernel and an unknown constant mean.
@@ -221,7 +221,10 @@ class SparseGPClassifier(DistributionClassifierMixin, ClassifierMixin, BaseEstim
         -------
         self
         """
-        self._check_parameters()
+        check_device(self.device)
+        scale = self.lengthscale
+        if scale is not None and not (np.isfinite(scale) & (np.asarray(scale) > 0)).all():
+            raise ValueError(f"lengthscale must be positive and finite, got {scale!r}.")
         plain_array(X, "X")
         check_row_names(X=X, y=y)
         X = validate_data(self, check_samples(X), dtype=np.float64)
@@ -378,12 +381,6 @@ class SparseGPClassifier(DistributionClassifierMixin, ClassifierMixin, BaseEstim
         mean, var = (torch.cat(a, dim=1).cpu().numpy() for a in zip(*parts, strict=True))
         return mean, np.sqrt(var)
 
-    def _check_parameters(self):
-        check_device(self.device)
-        scale = self.lengthscale
-        if scale is not None and not (np.isfinite(scale) & (np.asarray(scale) > 0)).all():
-            raise ValueError(f"lengthscale must be positive and finite, got {scale!r}.")
-
 
 def _seed(rng) -> int:
     """A seed for another generator."""
@@ -415,4 +412,5 @@ def _inducing_points(X, m: int, rng) -> Floats:
     if len(X) <= m:
         return X
     rows = np.sort(rng.choice(len(X), min(len(X), 50 * m), replace=False))
-    return KMeans(m, n_init=1, max_iter=10, random_state=_seed(rng)).fit(X[rows]).cluster_centers_
+    kmeans = KMeans(m, n_init=1, max_iter=10, random_state=_seed(rng))
+    return kmeans.fit(X[rows]).cluster_centers_

@@ -11,7 +11,7 @@ from torch import Tensor
 from .._utils.arrays import Floats
 from ._kernels import Kernel
 from ._likelihoods import Likelihood, Settled, normal_draws
-from ._variational import JITTER, Data, Features, Latent, diagonal, narrow, prior
+from ._variational import JITTER, Data, Features, Latent, diagonal, local_terms, narrow, prior
 
 # Where learning looks, wider where it starts outside; lengthscales in units of the scaled X.
 _VARIANCE = (1e-4, 1e4)
@@ -73,7 +73,8 @@ def starting_lengthscale(data: Data, likelihood: Likelihood, profile, variance):
     pairs = distances[distances > 0]
     if not len(pairs):
         return 1.0
-    near = float(torch.where(distances > 0, distances, torch.inf).min(1).values.median())
+    nearest = torch.where(distances > 0, distances, torch.inf).min(1).values
+    near = float(nearest.median())
     candidates = np.geomspace(near, max(float(pairs.median()), near), _CANDIDATES)
     bounds = []
     for candidate in candidates:
@@ -165,7 +166,8 @@ def learn(data: Data, start: Learned, *, max_iter: int, tol: float, report) -> L
     likelihood, kernel, latent, inverse = start
     features = Features(data, kernel, keep=True)
     *_, (latent, _) = likelihood.ascent(features, latent, max_iter=10, tol=1e-3)
-    of_kernel = torch.log(torch.cat([kernel.variance[None], kernel.lengthscale])).cpu().numpy()
+    parameters = torch.cat([kernel.variance[None], kernel.lengthscale])
+    of_kernel = torch.log(parameters).cpu().numpy()
     own = len(of_kernel)
     begin = np.append(of_kernel, likelihood.parameters)
 
@@ -184,7 +186,7 @@ def learn(data: Data, start: Learned, *, max_iter: int, tol: float, report) -> L
     low, high = np.log(ranges).T
     low = np.minimum(low, begin)
     high = np.maximum(high, begin)
-    best = evaluate(begin, likelihood.terms(features, latent))
+    best = evaluate(begin, local_terms(features, latent, likelihood.local))
     if inverse is None:
         # a first step of length 1
         inverse = np.eye(len(begin)) / max(float(np.linalg.norm(best.gradient)), 1e-10)

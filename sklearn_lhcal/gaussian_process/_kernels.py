@@ -6,49 +6,34 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-
-def rbf(r2: Tensor) -> Tensor:
-    """exp(−r²/2)."""
-    return _decay(r2 / 2)
+# How covariance falls with the squared distance, and the derivative of that.
+Profile = Callable[[Tensor], tuple[Tensor, Tensor]]
 
 
-def rbf_slope(r2: Tensor) -> Tensor:
-    """Its derivative in r²."""
-    return _decay(r2 / 2) / -2
+def rbf(r2: Tensor) -> tuple[Tensor, Tensor]:
+    """exp(−r²/2), and its derivative in r²."""
+    value = _decay(r2 / 2)
+    return value, value / -2
 
 
-def matern12(r2: Tensor) -> Tensor:
-    """exp(−r)."""
-    return _decay(torch.sqrt(r2))
-
-
-def matern12_slope(r2: Tensor) -> Tensor:
-    """Its derivative in r², −e^−r/2r; nearer than r = 1e-4 it stays as it is there."""
+def matern12(r2: Tensor) -> tuple[Tensor, Tensor]:
+    """exp(−r), and its derivative in r², −e^−r/2r, which stays as it is nearer than r = 1e-4."""
     r = torch.sqrt(r2.clamp_min(1e-8))
-    return _decay(r) / (-2 * r)
+    return _decay(torch.sqrt(r2)), _decay(r) / (-2 * r)
 
 
-def matern32(r2: Tensor) -> Tensor:
-    """(1 + √3 r)·exp(−√3 r)."""
+def matern32(r2: Tensor) -> tuple[Tensor, Tensor]:
+    """(1 + √3 r)·exp(−√3 r), and its derivative in r²."""
     a = torch.sqrt(3 * r2)
-    return (1 + a) * _decay(a)
+    decay = _decay(a)
+    return (1 + a) * decay, decay * (-3 / 2)
 
 
-def matern32_slope(r2: Tensor) -> Tensor:
-    """Its derivative in r²."""
-    return _decay(torch.sqrt(3 * r2)) * (-3 / 2)
-
-
-def matern52(r2: Tensor) -> Tensor:
-    """(1 + √5 r + 5r²/3)·exp(−√5 r)."""
+def matern52(r2: Tensor) -> tuple[Tensor, Tensor]:
+    """(1 + √5 r + 5r²/3)·exp(−√5 r), and its derivative in r²."""
     a = torch.sqrt(5 * r2)
-    return (1 + a + a**2 / 3) * _decay(a)
-
-
-def matern52_slope(r2: Tensor) -> Tensor:
-    """Its derivative in r²."""
-    a = torch.sqrt(5 * r2)
-    return (1 + a) * _decay(a) * (-5 / 6)
+    decay = _decay(a)
+    return (1 + a + a**2 / 3) * decay, (1 + a) * decay * (-5 / 6)
 
 
 def _decay(a: Tensor) -> Tensor:
@@ -56,19 +41,7 @@ def _decay(a: Tensor) -> Tensor:
     return torch.exp(-a.clamp_max(40))
 
 
-class Profile(NamedTuple):
-    """How covariance falls with the squared distance, and the derivative of that."""
-
-    value: Callable[[Tensor], Tensor]
-    slope: Callable[[Tensor], Tensor]
-
-
-PROFILES = {
-    "rbf": Profile(rbf, rbf_slope),
-    "matern12": Profile(matern12, matern12_slope),
-    "matern32": Profile(matern32, matern32_slope),
-    "matern52": Profile(matern52, matern52_slope),
-}
+PROFILES = {"rbf": rbf, "matern12": matern12, "matern32": matern32, "matern52": matern52}
 
 
 class Kernel(NamedTuple):
@@ -83,7 +56,8 @@ class Kernel(NamedTuple):
 
     def __call__(self, x: Tensor, z: Tensor) -> Tensor:
         """The matrix of k between the rows of x and of z."""
-        return self.profile.value(self._distances(x, z)).mul_(self.variance)
+        value, _ = self.profile(self._distances(x, z))
+        return value.mul_(self.variance)
 
     def _distances(self, x: Tensor, z: Tensor) -> Tensor:
         """r² = ‖(x − z)/lengthscale‖² of each sample of x and of z."""
@@ -102,8 +76,9 @@ class Kernel(NamedTuple):
         are in float64, exponentials as precise as the weight.
         """
         r2 = self._distances(x, z).to(weight.dtype)
-        of_variance = (weight * self.profile.value(r2)).sum(dtype=torch.float64)
-        M = (weight * self.profile.slope(r2)).double()
+        value, slope = self.profile(r2)
+        of_variance = (weight * value).sum(dtype=torch.float64)
+        M = (weight * slope).double()
         x = x / self.lengthscale
         z = z / self.lengthscale
         squares = M.sum(1) @ x**2 + M.sum(0) @ z**2 - 2 * ((M @ z) * x).sum(0)

@@ -77,10 +77,6 @@ class Logistic:
         """That in none."""
         return features.labels.y.new_empty(0)
 
-    def terms(self, features: Features, latent: Latent) -> Local:
-        """In one pass over all samples."""
-        return local_terms(features, latent, self.local)
-
     def ascent(self, features: Features, latent: Latent, **passes):
         """Accelerated coordinate ascent."""
         return coordinate_ascent(features, latent, self.local, **passes)
@@ -95,7 +91,7 @@ class Logistic:
         variance = features.kernel.variance
         for _ in range(_STEPS):
             latent, _ = solve(sums_of(features, local), variance)
-            local = self.terms(features, latent)
+            local = local_terms(features, latent, self.local)
         sums = sums_of(features, local)
         return Settled(local, sums, *solve(sums, variance))
 
@@ -137,10 +133,6 @@ class Dirichlet(NamedTuple):
             square = (theta * mean - kappa) ** 2 + theta**2 * var
             total += (square - theta).sum()
         return self.noise / 2 * total
-
-    def terms(self, features: Features, latent: Latent) -> Local:
-        """The same at every q."""
-        return self.local(features.labels)
 
     def ascent(self, features: Features, latent: Latent, **passes):
         """One pass, which is exact."""

@@ -12,7 +12,7 @@ from sklearn.neighbors import NearestNeighbors
 from sklearn.utils import check_array, check_random_state
 from sklearn.utils.metadata_routing import UNUSED
 
-from .._rows import read_labels
+from .._rows import parameters, read_labels
 from .._utils.arrays import Indices
 from .._utils.checks import as_features, check_params, check_same_length, check_samples, take_rows
 from .._utils.types import ArrayLike, Groups, LabelsLike, MetricFunction, Samples, Seed
@@ -26,6 +26,7 @@ _CANDIDATES = 50
 _TRAIN, _AUGMENTED_ONLY, _TEST = range(3)
 
 
+@parameters
 class BallCarvingSplit(BaseEstimator):
     """Splits that take away most of the data within balls, so that much is left to learn there.
 
@@ -87,25 +88,14 @@ class BallCarvingSplit(BaseEstimator):
 
     __metadata_request__split: ClassVar = {"groups": UNUSED}
 
-    def __init__(
-        self,
-        radius: float | Literal["auto"] = "auto",
-        n_balls: int = 12,
-        keep_fraction: float | tuple[float, float] = (0, 0.3),
-        test_fraction: float | tuple[float, float] = 0.3,
-        n_splits: int = 1,
-        features: Any | Callable[[Samples], ArrayLike] | None = None,
-        centers: ArrayLike | None = None,
-        random_state: Seed = None,
-    ) -> None:
-        self.radius = radius
-        self.n_balls = n_balls
-        self.keep_fraction = keep_fraction
-        self.test_fraction = test_fraction
-        self.n_splits = n_splits
-        self.features = features
-        self.centers = centers
-        self.random_state = random_state
+    radius: float | Literal["auto"] = "auto"
+    n_balls: int = 12
+    keep_fraction: float | tuple[float, float] = (0, 0.3)
+    test_fraction: float | tuple[float, float] = 0.3
+    n_splits: int = 1
+    features: Any | Callable[[Samples], ArrayLike] | None = None
+    centers: ArrayLike | None = None
+    random_state: Seed = None
 
     def split(
         self, X: Samples, y: LabelsLike | None = None, groups: Groups = None

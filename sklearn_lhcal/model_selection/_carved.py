@@ -124,13 +124,14 @@ def evaluate_epistemic(
             )
         labels.take(train).check_all_seen(f"training of split {i}", "smaller or fewer balls")
     share = float(np.mean([len(test) / (len(train) + len(test)) for train, test in splits]))
+    options = {"test_fraction": share, "confidence_level": confidence_level}
     table = {}
     for name, estimator in estimators.items():
         results = [
             _evaluated(estimator, X, labels, split, n_bins, random_state) for split in splits
         ]
         table[name] = {
-            column: _interval(np.array([one[column] for one in results]), share, confidence_level)
+            column: _interval(np.array([one[column] for one in results]), options)
             for column in results[0]
         }
     return metrics.MethodTable(table, None, confidence_level)
@@ -159,13 +160,10 @@ def _evaluated(estimator, X, labels, split, n_bins, random_state) -> dict[str, f
     }
 
 
-def _interval(
-    values: Floats, test_fraction: float, confidence_level: float
-) -> metrics.ConfidenceInterval:
+def _interval(values: Floats, options: dict) -> metrics.ConfidenceInterval:
     """Of the mean over splits; NaN where it is unknown, or splits that are alike say nothing."""
     if len(values) < 2 or not np.isfinite(values).all() or np.ptp(values) < 1e-12:
-        return metrics.ConfidenceInterval(float(values.mean()), np.nan, np.nan, np.nan)
-    options = {"test_fraction": test_fraction, "confidence_level": confidence_level}
+        return metrics.ConfidenceInterval(float(values.mean()), *[np.nan] * 3)
     return metrics.interval_over_splits(values, **options)
 
 

@@ -2,6 +2,7 @@
 
 import warnings
 from collections.abc import Iterator
+from dataclasses import KW_ONLY
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -10,7 +11,7 @@ from sklearn.base import clone, is_classifier
 from sklearn.model_selection import BaseCrossValidator, StratifiedGroupKFold, StratifiedKFold
 from sklearn.model_selection import check_cv as sklearn_check_cv
 
-from .._rows import predicted_classes, predicted_dist, read_labels
+from .._rows import parameters, predicted_classes, predicted_dist, read_labels
 from .._utils.arrays import Indices
 from .._utils.checks import (
     check_params,
@@ -28,6 +29,7 @@ from .._utils.types import Estimator, Folds, Groups, LabelsLike, Samples, Seed, 
 from ..distributions import Distribution
 
 
+@parameters
 class StratifiedVotesKFold(BaseCrossValidator):
     """K folds with the same shares of majority classes; with `groups`, no group is in two folds.
 
@@ -59,12 +61,10 @@ class StratifiedVotesKFold(BaseCrossValidator):
 
     __metadata_request__split: ClassVar = {"groups": True}
 
-    def __init__(
-        self, n_splits: int = 5, *, shuffle: bool = False, random_state: Seed = None
-    ) -> None:
-        self.n_splits = n_splits
-        self.shuffle = shuffle
-        self.random_state = random_state
+    n_splits: int = 5
+    _: KW_ONLY
+    shuffle: bool = False
+    random_state: Seed = None
 
     def split(
         self, X: Samples, y: LabelsLike, groups: Groups = None

@@ -16,7 +16,7 @@ from .._utils.arrays import Floats
 from .._utils.checks import checked
 from .._utils.costs import check_cost_matrix
 from .._utils.types import ArrayLike
-from ._losses import _MeanOverRows, _weighted_sum, frequencies
+from ._losses import _MeanOverRows, frequencies
 
 
 def smooth_min(x: Tensor, beta: float | None) -> Tensor:
@@ -24,20 +24,6 @@ def smooth_min(x: Tensor, beta: float | None) -> Tensor:
     if beta is None:
         return x.min(dim=-1).values
     return -torch.logsumexp(-beta * x, dim=-1) / beta
-
-
-def direct_loss(f: Tensor, c: Tensor, lam: float, beta: float | None, sign: int) -> Tensor:
-    """L± of each sample (P4 eq. 18), from f and c of shape (..., n, D)."""
-    return sign * (smooth_min(f, beta) - smooth_min(f - sign * lam * c, beta)) / lam
-
-
-def margin_loss(f: Tensor, c: Tensor, lam: float, beta: float | None) -> Tensor:
-    """L^MR of each sample, Eq. (19); arguments as in `direct_loss`.
-
-    d* is the best decision for the sample's labels.
-    """
-    best = c.argmin(dim=-1, keepdim=True).expand(*f.shape[:-1], 1)
-    return (f.gather(-1, best)[..., 0] - smooth_min(f - lam * c, beta)) / lam
 
 
 def normalised_costs(cost_matrix) -> Floats:
@@ -63,10 +49,6 @@ class _DecisionLoss(_MeanOverRows):
         self.beta = beta
         C = torch.as_tensor(normalised_costs(cost_matrix))
         self.register_buffer("costs", C, persistent=False)
-
-    def total(self, logits: Tensor, counts: Tensor, weight: Tensor | None = None) -> Tensor:
-        """Sum over samples, of logits and counts of shape (n, K)."""
-        return _weighted_sum(self.row_loss(logits, counts), weight)
 
     def row_loss(self, logits: Tensor, counts: Tensor) -> Tensor:
         """The loss of each sample, shape (n,)."""
@@ -140,10 +122,9 @@ class DirectLoss(_DecisionLoss):
         self.bound = bound
 
     def _bound(self, f, c):
-        sign = -1
-        if self.bound == "upper":
-            sign = 1
-        return direct_loss(f, c, self.lam, self.beta, sign)
+        """L± of each sample (P4 eq. 18), from f and c of shape (..., n, D); L− has −λ."""
+        lam = self.lam if self.bound == "upper" else -self.lam
+        return (smooth_min(f, self.beta) - smooth_min(f - lam * c, self.beta)) / lam
 
 
 class MarginRescalingLoss(_DecisionLoss):
@@ -172,4 +153,6 @@ class MarginRescalingLoss(_DecisionLoss):
     """
 
     def _bound(self, f, c):
-        return margin_loss(f, c, self.lam, self.beta)
+        """L^MR of each sample, eq. (19); d* is the best decision for the sample's labels."""
+        best = c.argmin(dim=-1, keepdim=True).expand(*f.shape[:-1], 1)
+        return (f.gather(-1, best)[..., 0] - smooth_min(f - self.lam * c, self.beta)) / self.lam

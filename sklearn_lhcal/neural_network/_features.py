@@ -96,7 +96,8 @@ class LayerFeatures(
             )
         model = self.estimator if frozen else clone(self.estimator)
         self.estimator_ = model.fit(X, y, **weight_params(sample_weight))
-        self._n_features_out = forward_features(model, take_rows(X, [0]), self.layer).shape[1]
+        first = forward_features(model, take_rows(X, [0]), self.layer)
+        self._n_features_out = first.shape[1]
         return self
 
     def transform(self, X: Samples) -> Floats:

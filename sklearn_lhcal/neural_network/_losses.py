@@ -25,9 +25,9 @@ _MANY = 20
 
 
 class _MeanLoss(nn.Module):
-    """A mean, ``total / size``; subclasses fill the two."""
+    """A mean, ``total / size``; subclasses fill `row_loss`, or `total`, and `size`."""
 
-    total: Callable[..., Tensor]
+    row_loss: Callable[..., Tensor]
     size: Callable[..., Tensor | int]
 
     def forward(self, prediction: Any, counts: Tensor, weight: Tensor | None = None) -> Tensor:
@@ -41,9 +41,13 @@ class _MeanLoss(nn.Module):
         counts = as_counts(counts, logits, weight)
         return self.total(prediction, counts, weight) / self.size(counts, weight)
 
+    def total(self, prediction: Any, counts: Tensor, weight: Tensor | None = None) -> Tensor:
+        """``Σ_i w_i loss_i``, of logits and counts of shape (n, K)."""
+        return _weighted_sum(self.row_loss(prediction, counts), weight)
+
 
 class _MeanOverRows(_MeanLoss):
-    """A mean over samples; subclasses fill `total`."""
+    """A mean over samples."""
 
     def size(self, counts: Tensor, weight: Tensor | None = None) -> Tensor | int:
         """The number of samples, ``Σ_i w_i``."""
@@ -64,10 +68,9 @@ class LabelLogLoss(_MeanLoss):
     tensor(0.6931)
     """
 
-    def total(self, logits: Tensor, counts: Tensor, weight: Tensor | None = None) -> Tensor:
-        """``−Σ_i w_i Σ_k y_ik log z_ik`` of logits of shape (n, K)."""
-        rows = _dot(counts.to(logits.dtype), torch.log_softmax(logits, dim=-1))
-        return -_weighted_sum(rows, weight)
+    def row_loss(self, logits: Tensor, counts: Tensor) -> Tensor:
+        """``−Σ_k y_ik log z_ik`` of each sample, shape (n,)."""
+        return -_dot(counts.to(logits.dtype), torch.log_softmax(logits, dim=-1))
 
     def size(self, counts: Tensor, weight: Tensor | None = None) -> Tensor:
         """The number of labels, ``Σ_i w_i n_i``."""
@@ -111,8 +114,8 @@ class FocalLoss(LabelLogLoss):
         super().__init__()
         self.gamma = gamma
 
-    def total(self, logits: Tensor, counts: Tensor, weight: Tensor | None = None) -> Tensor:
-        """``−Σ_i w_i Σ_k y_ik (1−z_ik)^γ log z_ik`` of logits of shape (n, K)."""
+    def row_loss(self, logits: Tensor, counts: Tensor) -> Tensor:
+        """``−Σ_k y_ik (1−z_ik)^γ log z_ik`` of each sample, shape (n,)."""
         log_z = torch.log_softmax(logits, dim=-1)
         gamma: Any = self.gamma
         if gamma == "53":
@@ -120,7 +123,7 @@ class FocalLoss(LabelLogLoss):
         # 0^γ has no derivative where γ < 1
         rest = (-torch.expm1(log_z)).clamp(min=torch.finfo(log_z.dtype).tiny)
         y = counts.to(log_z.dtype)
-        return -_weighted_sum(_dot(y * rest**gamma, log_z), weight)
+        return -_dot(y * rest**gamma, log_z)
 
 
 class BrierLoss(_MeanOverRows):
@@ -137,11 +140,11 @@ class BrierLoss(_MeanOverRows):
     tensor(0.5000)
     """
 
-    def total(self, logits: Tensor, counts: Tensor, weight: Tensor | None = None) -> Tensor:
-        """``Σ_i w_i Σ_k (μ̂−z)² + μ̂(1−μ̂)`` of logits of shape (n, K)."""
+    def row_loss(self, logits: Tensor, counts: Tensor) -> Tensor:
+        """``Σ_k (μ̂−z)² + μ̂(1−μ̂)`` of each sample, shape (n,)."""
         z = torch.softmax(logits, dim=-1)
         mu = frequencies(counts, logits.dtype)
-        return _weighted_sum(((mu - z) ** 2 + mu * (1 - mu)).sum(dim=-1), weight)
+        return ((mu - z) ** 2 + mu * (1 - mu)).sum(dim=-1)
 
 
 _LOSSES: dict[str, Callable[[], nn.Module]] = {
@@ -370,7 +373,8 @@ def _mix(log_p: Tensor, log_w: Tensor | None) -> Tensor:
     """log Σ_s w_s p_s over members, the second axis; without members the values themselves."""
     if log_w is None:
         return log_p
-    return torch.logsumexp(log_p + log_w.reshape(*log_w.shape, *[1] * (log_p.ndim - 2)), dim=1)
+    log_w = log_w.reshape(*log_w.shape, *[1] * (log_p.ndim - 2))
+    return torch.logsumexp(log_p + log_w, dim=1)
 
 
 def _dot(weight: Tensor, log_p: Tensor) -> Tensor:

@@ -14,6 +14,7 @@ import torch
 from sklearn.base import BaseEstimator
 from torch import Tensor, nn
 
+from .._rows import parameters
 from .._utils.checks import check_params
 from .._utils.kernels.errors import (
     SmoothingProblem,
@@ -28,7 +29,15 @@ from .._utils.types import KernelKind
 from ._losses import as_counts, frequencies
 
 
-class KernelCalibrationPenalty(BaseEstimator, nn.Module):
+class _Penalty(BaseEstimator, nn.Module):
+    """A torch module whose fields are its parameters."""
+
+    def __post_init__(self):
+        super().__init__()
+
+
+@parameters
+class KernelCalibrationPenalty(_Penalty):
     """Calibration error of a batch by Dirichlet kernels, to the power p: smaller is better.
 
     z are the predictions of the batch, e = μ̂ − z, and k_ji is the Dirichlet kernel at z_j that
@@ -87,29 +96,13 @@ class KernelCalibrationPenalty(BaseEstimator, nn.Module):
     torch.Size([64, 3])
     """
 
-    def __init__(
-        self,
-        p: float = 2,
-        bandwidth: float | Literal["loo"] = 0.1,
-        kind: KernelKind = "canonical",
-        bias_correction: Literal["residual"] | None = "residual",
-    ) -> None:
-        super().__init__()
-        self.p = p
-        self.bandwidth = bandwidth
-        self.kind = kind
-        self.bias_correction = bias_correction
+    p: float = 2
+    bandwidth: float | Literal["loo"] = 0.1
+    kind: KernelKind = "canonical"
+    bias_correction: Literal["residual"] | None = "residual"
 
     def forward(self, logits: Tensor, counts: Tensor, weight: Tensor | None = None) -> Tensor:
         """The penalty of a batch, a scalar."""
-        self._check_parameters()
-
-        batch = self.kind, self.bandwidth, logits, counts, weight
-        if self.bias_correction is None:
-            return _kernel_mean(partial(plugin_rows, p=self.p), 2, *batch)
-        return _kernel_mean(residual_rows, 3, *batch)
-
-    def _check_parameters(self):
         check_params(self)
         if np.isinf(self.p):
             raise ValueError(f"p must be a finite number, 1 or more, got {self.p!r}.")
@@ -118,9 +111,14 @@ class KernelCalibrationPenalty(BaseEstimator, nn.Module):
                 f"The residual form exists for p = 2 only, got {self.p!r}; use "
                 "bias_correction=None."
             )
+        batch = self.kind, self.bandwidth, logits, counts, weight
+        if self.bias_correction is None:
+            return _kernel_mean(partial(plugin_rows, p=self.p), 2, *batch)
+        return _kernel_mean(residual_rows, 3, *batch)
 
 
-class SharpnessPenalty(BaseEstimator, nn.Module):
+@parameters
+class SharpnessPenalty(_Penalty):
     """Sharpness of a batch by Dirichlet kernels, ``E‖E[y|z]‖²`` (P2 eq. 7): the γ-term of P2's
     regularised squared error.
 
@@ -157,12 +155,8 @@ class SharpnessPenalty(BaseEstimator, nn.Module):
     0.31
     """
 
-    def __init__(
-        self, bandwidth: float | Literal["loo"] = 0.1, kind: KernelKind = "canonical"
-    ) -> None:
-        super().__init__()
-        self.bandwidth = bandwidth
-        self.kind = kind
+    bandwidth: float | Literal["loo"] = 0.1
+    kind: KernelKind = "canonical"
 
     def forward(self, logits: Tensor, counts: Tensor, weight: Tensor | None = None) -> Tensor:
         """The penalty of a batch, a scalar."""
@@ -170,7 +164,8 @@ class SharpnessPenalty(BaseEstimator, nn.Module):
         return _kernel_mean(sharpness_rows, 3, self.kind, self.bandwidth, logits, counts, weight)
 
 
-class MMCEPenalty(BaseEstimator, nn.Module):
+@parameters
+class MMCEPenalty(_Penalty):
     """Maximum mean calibration error of a batch (Kumar et al. 2018): smaller is better, minimum 0.
 
     The root of ``Σ_ij a_i a_j k_ij``, at most 1, where ``a_i = w_i (c_i − r_i) / Σ w``. The
@@ -198,9 +193,7 @@ class MMCEPenalty(BaseEstimator, nn.Module):
     tensor(0.2500)
     """
 
-    def __init__(self, weighted: bool = False) -> None:
-        super().__init__()
-        self.weighted = weighted
+    weighted: bool = False
 
     def forward(self, logits: Tensor, counts: Tensor, weight: Tensor | None = None) -> Tensor:
         """The penalty of a batch, a scalar."""

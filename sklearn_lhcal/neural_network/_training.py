@@ -152,11 +152,9 @@ class SizedLoss(Protocol):
 
     def total(self, prediction: Any, counts: Tensor, weight: Tensor) -> Tensor:
         """The sum over samples, or over labels."""
-        ...
 
     def size(self, counts: Tensor, weight: Tensor) -> Tensor:
         """The weight of these samples, or of these labels."""
-        ...
 
 
 def early_stopping(patience: int) -> EarlyStopping:
@@ -192,5 +190,6 @@ def stratified_fifth(n: int, counts) -> tuple[NDArray, NDArray]:
     votes = np.zeros(n, dtype=int)
     if counts is not None:
         votes = np.asarray(counts).argmax(axis=1)
-    splitter = StratifiedVotesKFold(5, shuffle=True, random_state=int(torch.randint(2**31 - 1, ())))
+    seed = int(torch.randint(2**31 - 1, ()))
+    splitter = StratifiedVotesKFold(5, shuffle=True, random_state=seed)
     return next(splitter.split(None, votes))

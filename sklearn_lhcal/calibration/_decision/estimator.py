@@ -329,19 +329,10 @@ class DecisionCalibration(Scaling):
             safeguard=safeguard,
             verbose=self.verbose,
         )
-        selection = select(search)
-        fitted = selection.fitted
+        fitted, learnt = select(search)
         if is_stack:
             fitted = fitted.after(stack)
-        learnt = {
-            "_fitted_map": fitted,
-            "cost_matrix_": cost_matrix,
-            "decisions_": decisions,
-            "cv_results_": selection.results,
-            "risk_difference_": selection.difference,
-            "best_params_": selection.params,
-            "criterion_": selection.params["criterion"],
-        }
+        learnt |= {"_fitted_map": fitted, "cost_matrix_": cost_matrix, "decisions_": decisions}
         return learnt | fitted.attributes()
 
     def _costs(self, classes):

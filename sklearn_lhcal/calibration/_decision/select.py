@@ -91,15 +91,6 @@ class Search(NamedTuple):
         return C / C.max()
 
 
-class Selection(NamedTuple):
-    """The transform that was selected, its hyper-parameters, and how all candidates did."""
-
-    fitted: FittedMap
-    params: dict
-    results: dict
-    difference: ConfidenceInterval
-
-
 class OutOfFold(NamedTuple):
     """Decisions (1 + P, n), NLL's first, z of NLL (n, K), and the fold of each sample (n,)."""
 
@@ -108,13 +99,16 @@ class OutOfFold(NamedTuple):
     fold: Indices
 
 
-def select(search: Search) -> Selection:
-    """The transform to take: NLL's where there is nothing to select from, or nothing to fold."""
+def select(search: Search) -> tuple[FittedMap, dict]:
+    """The transform to take, and what is learnt of all candidates, by name of attribute.
+
+    NLL's where there is nothing to select from, or nothing to fold.
+    """
     if search.criterion == "nll" or len(search.splits) < 2:
         none = np.array([np.nan])
         results: dict = {"params": [NLL], "rank_risk": np.array([1])}
         results |= {"mean_risk": none, "mean_difference": none, "standard_error": none}
-        return Selection(search.nll, NLL, results, ConfidenceInterval(*[np.nan] * 4))
+        return search.nll, _learnt(NLL, results, ConfidenceInterval(*[np.nan] * 4))
     bar = Progress(search.splits, desc="selection", disable=not search.verbose)
     starts = [search.nll, *(search.refit(search.rows.take(train)) for train, _ in bar)]
     others, result = fit_candidates(search, starts)
@@ -129,8 +123,14 @@ def select(search: Search) -> Selection:
         mean, se = difference(kept, d, search.rows, search.C)
         if mean < -search.safeguard * se:
             fitted = constant(search.rows, search.nll.pi)
-            return Selection(fitted, DEFAULT, results, gain)
-    return Selection(search.nll._replace(x=x[0, best]), params[best], results, gain)
+            return fitted, _learnt(DEFAULT, results, gain)
+    return search.nll._replace(x=x[0, best]), _learnt(params[best], results, gain)
+
+
+def _learnt(params: dict, results: dict, gain: ConfidenceInterval) -> dict:
+    """The attributes of a selection."""
+    selected = {"best_params_": params, "criterion_": params["criterion"]}
+    return selected | {"cv_results_": results, "risk_difference_": gain}
 
 
 def default_decisions(search: Search) -> Indices:
@@ -186,7 +186,8 @@ class RowTensors(NamedTuple):
 
 def probabilities(x: Tensor, maps: list[FittedMap], rows: RowTensors) -> Tensor:
     """z (B, K, n) of B parameters x (B, p), each with the mixing of a transform."""
-    family: Any = maps[0].family  # an affine one
+    # an affine one
+    family: Any = maps[0].family
     v = torch.vmap(lambda one: transform(rows.u.mT, *family.affine(one, torch)).mT)(x)
     z = torch.softmax(v, dim=-2)
     if maps[0].pi is None:
@@ -251,7 +252,7 @@ def cheapest_temperatures(search: Search, starts: list[FittedMap], w: NDArray) -
         for part in _batches(len(t), search.rows):
             some = torch.as_tensor(t[part, None])
             z = probabilities(some, [start] * len(some), tensors)
-            d = (C.T @ z).min(dim=-2).indices  # (B, n)
+            d = (C.T @ z).min(dim=-2).indices
             risk[part, fit] = (c.gather(0, d) @ weight).numpy()
     x = np.empty((len(w), len(_SMOOTHING), 1))
     for p, h in enumerate(_SMOOTHING):
@@ -282,7 +283,8 @@ def decide_out_of_fold(search: Search, starts: list[FittedMap], x: NDArray) -> O
 
 def best_of_others(found: OutOfFold, cost: NDArray) -> Indices:
     """Decisions (n,): in each fold those of the candidate of least `cost` (P, n) in the others."""
-    sums = np.stack([np.bincount(found.fold, weights=c) for c in cost])  # (P, J)
+    # of each candidate in each fold, (P, J)
+    sums = np.stack([np.bincount(found.fold, weights=c) for c in cost])
     best = (sums.sum(axis=1, keepdims=True) - sums).argmin(axis=0)
     return found.decisions[1:][best[found.fold], np.arange(len(found.fold))]
 
@@ -299,7 +301,8 @@ def difference(
     since more of them would have been seen.
     """
     w = rows.weight / rows.weight.sum()
-    D = C[:, decisions].T - C[:, found.decisions[0]].T  # (n, K)
+    # under each class, (n, K)
+    D = C[:, decisions].T - C[:, found.decisions[0]].T
     d = np.einsum("nk,nk->n", rows.frequencies, D)
     mean = float(np.einsum("n,n->", w, d))
     n, J = 1 / np.einsum("n,n->", w, w), max(found.fold.max() + 1, 2)

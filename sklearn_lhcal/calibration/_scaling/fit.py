@@ -51,8 +51,8 @@ import warnings
 from collections.abc import Iterator, Sequence
 from copy import copy
 from dataclasses import replace
-from functools import cached_property, reduce
-from itertools import product
+from functools import reduce
+from itertools import compress
 from operator import add
 from typing import Any, NamedTuple
 
@@ -182,13 +182,6 @@ class LogLoss:
         F = sum(self._parts(block, of_map, eta)[-1] for block in self._blocks)
         return F + self._prior(eta)[0]
 
-    @cached_property
-    def unmixed(self) -> "LogLoss":
-        """The same without mixing."""
-        loss = copy(self)
-        loss.pi = None
-        return loss
-
     def __call__(self, x: Floats) -> tuple[float, Floats]:
         """F and its gradient, shape (p,)."""
         of_map, eta = self.split(x)
@@ -310,8 +303,7 @@ def fit_temperature(
     family = of(rows.n_classes)
     loss = LogLoss(family, rows, pi)
     center = family.start(loss.beta_0)
-    d = np.ones(len(center))
-    prior = _with_mixing(loss, Prior(center, d, np.zeros(len(center), dtype=bool)))
+    prior = _unshrunk(loss, center, np.ones(len(center)))
     result = fit(loss, prior, _best_of_grid(loss, prior))
     return _fitted_map(loss, result.x, result.converged)
 
@@ -379,8 +371,8 @@ def fit_shrunk(
     converged = below.converged and all(one.converged for one in fits)
     share = weights[-len(minima) :]
     matter = share >= min(_SHARE, share.max())
-    kept = tuple(one for one, matters in zip(minima.items(), matter, strict=True) if matters)
-    return _fitted_map(loss, x, converged)._replace(minima=kept)
+    kept = compress(minima.items(), matter)
+    return _fitted_map(loss, x, converged)._replace(minima=tuple(kept))
 
 
 def fit_penalised(
@@ -388,8 +380,7 @@ def fit_penalised(
 ) -> FittedMap:
     """The transform of least n F + ½ Σ precision x², in nats of samples; start: temperature."""
     loss = LogLoss(family, rows, temperature.pi)
-    is_shrunk = np.zeros(len(precision), dtype=bool)
-    prior = _with_mixing(loss, Prior(np.zeros(len(precision)), precision, is_shrunk))
+    prior = _unshrunk(loss, np.zeros(len(precision)), precision)
     result = fit(loss, prior, _embedded(family, temperature))
     return _fitted_map(loss, result.x, result.converged)
 
@@ -415,6 +406,11 @@ def shrunk(loss: LogLoss, below: FittedMap, scale: float, bias: float) -> Prior:
     return _with_mixing(loss, Prior(center, sd**-2.0, is_shrunk))
 
 
+def _unshrunk(loss: LogLoss, center: Floats, d: Floats) -> Prior:
+    """Of which no strength decides anything."""
+    return _with_mixing(loss, Prior(center, d, np.zeros(len(d), dtype=bool)))
+
+
 def _with_mixing(loss: LogLoss, prior: Prior) -> Prior:
     """With nothing about η, whose prior is a part of the log loss."""
     if loss.pi is None:
@@ -431,8 +427,9 @@ def fit(loss: LogLoss, prior: Prior, start: Floats, information: Any = None) -> 
     if loss.pi is None or expit(result.x[-1]) < _LITTLE:
         return result
     alone = Prior._make(values[:-1] for values in prior)
-    x = start[:-1]
-    x, _ = _minimised(loss.unmixed, alone, x, loss.unmixed.information(x))
+    unmixed = copy(loss)
+    unmixed.pi = None
+    x, _ = _minimised(unmixed, alone, start[:-1], unmixed.information(start[:-1]))
     starts = [np.append(x, eta) for eta in _ETAS_OF_UNMIXED]
     other = _fit_from(loss, prior, min(starts, key=loss.value))
     return min(result, other, key=lambda fit: fit.value)
@@ -444,7 +441,8 @@ def _fit_from(loss: LogLoss, prior: Prior, start: Floats, information: Any = Non
     value, slope = _value(loss, prior, x)
     M = information.factor(prior.d / loss.n_rows)
     log_d = np.log(np.maximum(prior.d[prior.is_shrunk], 1e-300))
-    evidence = _log_evidence(loss.n_rows, value, M.log_det, len(x)) + 0.5 * log_d.sum()
+    evidence = _log_evidence(loss.n_rows, value, M.log_det, len(x))
+    evidence += 0.5 * log_d.sum()
     # A last step, of Newton, takes what rounding hid from the search.
     return Fit(x - M.solved(slope), value, evidence, information, converged)
 
@@ -510,10 +508,9 @@ def _best_of_grid(loss: LogLoss, prior: Prior) -> Floats:
     rows, family = loss.rows, loss.family
     step = -(-len(rows) // _START_ROWS)
     some = LogLoss(family, rows.take(slice(None, None, step)), loss.pi)
-    axes = [_LOG_BETAS] if loss.pi is None else [_LOG_BETAS, _ETAS]
     betas = loss.beta_0 * np.exp(_LOG_BETAS)
-    starts = dict(zip(_LOG_BETAS, map(family.start, betas), strict=True))
-    grid = np.array([[*starts[b], *eta] for b, *eta in product(*axes)])
+    etas = [()] if loss.pi is None else [(eta,) for eta in _ETAS]
+    grid = np.array([[*family.start(beta), *eta] for beta in betas for eta in etas])
     values = np.array([some.value(x) for x in grid])
     values += 0.5 * (grid - prior.center) ** 2 @ prior.d / loss.n_rows
     return grid[np.argmin(values)]

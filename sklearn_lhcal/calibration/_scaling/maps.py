@@ -13,6 +13,7 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.linalg import block_diag
 from scipy.linalg.lapack import dtrtri
 from scipy.special import expit, log_expit, log_softmax
 
@@ -86,9 +87,7 @@ class Information:
 
     def with_one_more(self, corner: float) -> "Information":
         """With one more parameter, which has no mixed derivatives with the others."""
-        H = np.pad(self.H, (0, 1))
-        H[-1, -1] = corner
-        return Information(H)
+        return Information(block_diag(self.H, corner))
 
     def factor(self, d: Floats) -> Factor:
         """The Cholesky factor of H + diag d."""
@@ -169,9 +168,9 @@ class Family(ABC):
     def attributes(self, x: Floats) -> dict:
         """What users know the parameters by."""
 
-    @abstractmethod
     def prior_sd(self, beta: float, scale: float, bias: float) -> Floats:
         """Prior standard deviations (p,) of x about `start(beta)`; infinite if not shrunk."""
+        return np.full(len(self.start()), np.inf)
 
     @abstractmethod
     def slope(self, x: Floats, u: Floats, a: Floats) -> Floats:
@@ -229,9 +228,6 @@ class TemperatureMap(_DiagonalMap):
 
     def attributes(self, x):
         return {"temperature_": float(np.exp(-x[0]))}
-
-    def prior_sd(self, beta, scale, bias):
-        return np.full(1, np.inf)
 
     def _derivatives(self, x):
         return np.full((self.K, 1), beta_of(x)), np.zeros((self.K, 1))
@@ -485,18 +481,10 @@ class FittedMap(NamedTuple):
             u = self.first.log_z(u)
         return self.family.mapped(self.x, self.family.read(u))
 
-    def log_unmixed(self, u: Floats) -> Floats:
-        """Logarithms of probabilities before mixing, (n, K)."""
-        return log_softmax(self.mapped(u), axis=-1)
-
     def log_z(self, u: Floats) -> Floats:
-        """Logarithms of probabilities, (n, K)."""
-        return mixed(self.log_unmixed(u), self.eta, self.pi)
-
-
-def mixed(log_p: Floats, eta: float, pi: Floats | None) -> Floats:
-    """log((1−e) p + e π), at most 0."""
-    if pi is None:
-        return log_p
-    log_e = log_expit(eta) + np.log(pi)
-    return np.minimum(np.logaddexp(log_expit(-eta) + log_p, log_e), 0.0)
+        """Logarithms of probabilities, log((1−e) p + e π), at most 0, (n, K)."""
+        log_p = log_softmax(self.mapped(u), axis=-1)
+        if self.pi is None:
+            return log_p
+        log_e = log_expit(self.eta) + np.log(self.pi)
+        return np.minimum(np.logaddexp(log_expit(-self.eta) + log_p, log_e), 0.0)

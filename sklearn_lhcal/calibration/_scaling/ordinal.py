@@ -50,10 +50,8 @@ def median_scores(z: Floats) -> Floats:
 _TINY = -37.0
 
 
-class OrdinalMap(Family):
-    """t_j = a l_j + b, x = (log a, b)."""
-
-    strengths = BIASES
+class OrdinalScaleMap(Family):
+    """t_j = a l_j, x = (log a,); its functions of x and u are those of `OrdinalMap` too."""
 
     def read(self, u):
         """The K − 1 of l, and the K − 2 of log d."""
@@ -77,13 +75,10 @@ class OrdinalMap(Family):
         return median_scores(np.exp(v)) <= 0
 
     def start(self, beta=1.0, c=0.0):
-        return np.array([np.log(beta), c])
+        return np.log([beta])
 
     def attributes(self, x):
-        return {"scale_": float(np.exp(x[0])), "intercept_": float(x[1])}
-
-    def prior_sd(self, beta, scale, bias):
-        return np.array([np.inf, bias])
+        return {"scale_": float(np.exp(x[0])), "intercept_": float(x[1:].sum())}
 
     def slope(self, x, u, a):
         return np.einsum("nkp,nk->p", self._derivatives(x, u), a)
@@ -112,14 +107,16 @@ class OrdinalMap(Family):
         return J[..., : len(x)]
 
 
-class OrdinalScaleMap(OrdinalMap):
-    """t_j = a l_j, x = (log a,)."""
+class OrdinalMap(OrdinalScaleMap):
+    """t_j = a l_j + b, x = (log a, b)."""
+
+    strengths = BIASES
 
     def start(self, beta=1.0, c=0.0):
-        return np.log([beta])
+        return np.array([np.log(beta), c])
 
     def prior_sd(self, beta, scale, bias):
-        return np.full(1, np.inf)
+        return np.array([np.inf, bias])
 
 
 class LineMap(_DiagonalMap):
@@ -136,9 +133,6 @@ class LineMap(_DiagonalMap):
         a, b = self.affine(x)
         # a constant for all classes changes nothing
         return {"scale_": float(a), "intercept_": b - b.mean()}
-
-    def prior_sd(self, beta, scale, bias):
-        return np.full(2, np.inf)
 
     def _derivatives(self, x):
         V = np.zeros((self.K, self.K + 2))

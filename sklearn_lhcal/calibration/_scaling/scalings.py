@@ -92,7 +92,6 @@ class PublishedScaling(ShrunkScaling):
     _remedies = 'mixing="uniform"', "raise shrinkage or the penalty, or calibrate on more samples"
 
     def _check(self, one_model):
-        super()._check(one_model)
         given = self._penalties()
         if given and self.shrinkage is not None:
             raise ValueError(f"Give shrinkage or {' and '.join(given)}, not both.")

@@ -11,14 +11,14 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize
-from scipy.special import expit, logit
+from scipy.special import expit
 
 from ..._utils.arrays import Floats, Indices
 from ..._utils.progress import Progress
 from ..._utils.simplex import log
 from .._rows import CalibrationRows
 from .fit import constant, fit_shrunk, fit_temperature, labels_worth, mixing_probabilities, toward_1
-from .maps import MOST_EXACT, BiasCorrectedMap, FittedMap, MatrixMap, SplineMap, VectorMap, mixed
+from .maps import MOST_EXACT, BiasCorrectedMap, FittedMap, MatrixMap, SplineMap, VectorMap
 from .ordinal import FORMS
 
 # A matrix of many samples is shrunk by this alone: evidence takes too much shrinkage for sure.
@@ -62,7 +62,9 @@ class StackedMap(NamedTuple):
         parameters = {name: one.attributes() for name, one in self.named.items()}
         learnt = {"weights_": self.weights, "parameters_": parameters}
         if self.pi is not None:
-            learnt |= {"mixing_proba_": self.pi, "mixing_weight_": self._mixing_weight()}
+            # Σ_m w_m [(1−e_m) p_m + e_m π] has the weight Σ_m w_m e_m of π
+            e = float(self.weights @ [expit(one.eta) for one in self.maps])
+            learnt |= {"mixing_proba_": self.pi, "mixing_weight_": e}
         return learnt
 
     @property
@@ -71,19 +73,10 @@ class StackedMap(NamedTuple):
         return self.maps[0].pi
 
     def log_z(self, u: Floats) -> Floats:
-        """Logarithms of probabilities, (n, K).
-
-        Σ_m w_m [(1−e_m) p_m + e_m π] = (1−e) p + e π, with e = Σ_m w_m e_m and p the mean of p_m
-        under weights w_m (1−e_m).
-        """
-        share = self.weights * [expit(-one.eta) for one in self.maps]
-        log_w = log(share / share.sum())
-        members = zip(log_w, self.maps, strict=True)
-        log_p = reduce(np.logaddexp, (w + one.log_unmixed(u) for w, one in members))
-        return mixed(log_p, float(logit(self._mixing_weight())), self.pi)
-
-    def _mixing_weight(self) -> float:
-        return float(self.weights @ [expit(one.eta) for one in self.maps])
+        """Logarithms of probabilities, (n, K), at most 0."""
+        members = zip(log(self.weights), self.maps, strict=True)
+        log_z = reduce(np.logaddexp, (log_w + one.log_z(u) for log_w, one in members))
+        return np.minimum(log_z, 0.0)
 
 
 def fit_stack(
@@ -115,7 +108,7 @@ def predicted_out_of_fold(rows: CalibrationRows, folds: list[StackFold]) -> Cali
     u = np.empty_like(rows.log_proba)
     for test, stack in folds:
         u[test] = stack.log_z(rows.log_proba[test])
-    return replace(rows, log_proba=u, proba=np.exp(u))
+    return replace(rows, log_proba=u)
 
 
 def _fitted_maps(rows: CalibrationRows, mixing: str | None, near: Any = None) -> Any:
