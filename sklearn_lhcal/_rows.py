@@ -1,6 +1,5 @@
 """Samples: where labels and predictions meet, once; with their weights and groups."""
 
-import warnings
 from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -19,6 +18,7 @@ from ._utils.checks import (
     check_samples,
     read_groups,
     take_rows,
+    warn,
 )
 from ._utils.costs import Costs
 from ._utils.estimators import own_classes
@@ -212,6 +212,8 @@ def read_rows(
         return Rows.of(labels, labels.mu, sample_weight, groups)
     given = prediction
     prediction, own = read_prediction(given)
+    if classes is None and not isinstance(given, Distribution):
+        _check_one_row(labels, given)
     check_same_length(len(prediction), y=labels)
     K = prediction.shape[1]
     classes = _check_classes(own, classes, K)
@@ -222,6 +224,17 @@ def read_rows(
     if not isinstance(given, Distribution) and np.ndim(given) == 1:
         _warn_of_one_column(rows)
     return rows
+
+
+def _check_one_row(labels: Labels, prediction) -> None:
+    """ValueError for a sample's counts or probabilities without their second axis."""
+    one = np.ndim(prediction) == 1 and len(prediction) > 2 and abs(np.sum(prediction) - 1) < 1e-6
+    counts = labels.single and is_numeric(labels.classes) and labels.classes.max() > 1
+    if one and (counts or len(labels) == 1):
+        raise ValueError(
+            "prediction is 1-D and sums to 1, as the probabilities of one sample do: pass 2-D "
+            "arrays, y[:1] and prediction[:1]."
+        )
 
 
 def read_for(metric, y, prediction, sample_weight=None, groups=None) -> Rows:
@@ -256,10 +269,9 @@ def _warn_of_one_column(rows: Rows) -> None:
     errors = inversion(rows.mu, np.log(np.maximum(rows.z, EPS)), rows.weight)
     if errors:
         last = "the second class" if rows.classes is None else repr(rows.classes.tolist()[-1])
-        warnings.warn(
+        warn(
             f"The one column of the prediction is read as that of {last}, which is labelled less "
-            f"often the larger it is, by {errors:.1f} standard errors: pass 1 - prediction?",
-            stacklevel=5,
+            f"often the larger it is, by {errors:.1f} standard errors: pass 1 - prediction?"
         )
 
 

@@ -163,14 +163,24 @@ def spelt_alike(names: NDArray) -> list[list]:
     return [group for group in groups.values() if len(group) > 1]
 
 
-def warn_of_names(names: NDArray, what: str, stacklevel: int = 5) -> None:
+def warn(message: str, category: type[Warning] = UserWarning) -> None:
+    """Warn at the line of the first caller outside this package."""
+    frame = sys._getframe(1)
+    stacklevel = 2
+    while frame.f_back and frame.f_globals.get("__name__", "").startswith("sklearn_lhcal."):
+        frame = frame.f_back
+        stacklevel += 1
+    warnings.warn(message, category, stacklevel=stacklevel)
+
+
+def warn_alike(names: NDArray, what: str) -> None:
     """Warn of names that differ only in case or blanks, and of text that once was no name."""
     text = [name for name in names.tolist() if isinstance(name, str)]
     notes = [f"{group} differ only in case or blanks" for group in spelt_alike(names)]
     notes += [f"{name!r} may be a missing value" for name in text if plainly(name) in _GAPS]
     notes += [f"{name!r} may be a list, see label_table" for name in text if name[:1] in ("[", "{")]
     if notes:
-        warnings.warn(f"Among the {what}, {'; '.join(notes[:10])}.", stacklevel=stacklevel)
+        warn(f"Among the {what}, {'; '.join(notes[:10])}.")
 
 
 def take_rows(X, rows):

@@ -95,6 +95,16 @@ def read_source(source: str | Path, sheet: str | None = None) -> tuple:
     return parts if isinstance(parts[0], dict) else pd.concat(parts, ignore_index=True), notes
 
 
+def sheets_of(path: Path) -> list[str]:
+    """Names of the sheets of a workbook; none where it cannot be read, or is none."""
+    import pandas as pd
+
+    ignored = warnings.catch_warnings(action="ignore")
+    with suppress(Exception), ignored, pd.ExcelFile(path) as book:
+        return [str(name) for name in book.sheet_names]
+    return []
+
+
 def _check_size(path: Path, kind: str) -> None:
     """ValueError for a file that would fill the memory when it is unpacked."""
     size: float = path.stat().st_size
@@ -166,9 +176,8 @@ def _excel(path: Path, name: str, stays: Callable, sheet: str | None) -> tuple:
     import pandas as pd
 
     frames = {}
-    with warnings.catch_warnings(), pd.ExcelFile(path) as book:
-        # of styles and extensions that openpyxl leaves out
-        warnings.simplefilter("ignore")
+    # of styles and extensions that openpyxl leaves out
+    with warnings.catch_warnings(action="ignore"), pd.ExcelFile(path) as book:
         sheets = book.sheet_names
         if sheet not in (None, "*", *sheets):
             raise ValueError(f"its sheets are {sheets}, none is called {sheet!r}")

@@ -6,7 +6,6 @@ sorted, else not at all. Two bare sides meet by position. Numbers that only coun
 
 import re
 import sys
-import warnings
 from collections.abc import Mapping, Sequence
 from itertools import combinations
 from numbers import Real
@@ -16,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .arrays import Indices
-from .checks import any_array, as_names, is_lazy
+from .checks import any_array, as_names, is_lazy, warn
 from .types import ArrayLike
 
 _NUMBER = re.compile(r"-?\d+(\.\d+)?")
@@ -254,10 +253,13 @@ def _known(names: NDArray, classes: NDArray) -> Indices:
     """Where names stand among classes that hold all of them."""
     columns = positions(names, classes)
     if (columns < 0).any():
+        unseen = names[columns < 0].tolist()
+        hint = "(1-D integers are column numbers where no class name is a number.)"
+        if set(map(str, unseen)) & set(map(str, classes.tolist())):
+            hint = "Text is no number: make both sides text, .astype(str), or both numbers."
         raise ValueError(
-            f"y has classes that are not known: {names[columns < 0].tolist()[:5]}; known are "
-            f"{classes.tolist()[:20]}. (1-D integers are column numbers where no class name is a "
-            "number.)"
+            f"y has classes that are not known: {unseen[:5]}; known are {classes.tolist()[:20]}. "
+            f"{hint}"
         )
     return columns
 
@@ -265,11 +267,10 @@ def _known(names: NDArray, classes: NDArray) -> Indices:
 def _warn_of_scores(own: Side, other: Side) -> None:
     """Warn where labels 1, 2, …, K − 1 count K > 2 columns: they may be scores 1, 2, …, K."""
     if own.K > 1 and own.K + 1 == other.K and np.array_equal(own.names, np.arange(1, other.K)):
-        warnings.warn(
+        warn(
             f"The labels {own.names.tolist()[:20]} of {own.who} were read as column numbers: "
             f"nobody gave column 0 of {other.who}. If they are scores from 1, name the columns, "
-            f"pd.DataFrame({other.array}, {other.axis}=[...]).",
-            stacklevel=5,
+            f"pd.DataFrame({other.array}, {other.axis}=[...])."
         )
 
 

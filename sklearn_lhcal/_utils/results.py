@@ -113,7 +113,8 @@ def _short(value: Any) -> str:
         return f"({', '.join(map(_short, value))})"
     if isinstance(value, dict):
         few = ", ".join(f"{key!r}: {_short(of)}" for key, of in list(value.items())[:3])
-        return f"{{{few}}}" if len(value) <= 3 else f"dict of {len(value)}"
+        small = len(value) <= 3 and len(few) <= 80
+        return f"{{{few}}}" if small else f"dict of {len(value)}"
     text = repr(value)
     return text if len(text) <= _LONG else f"{text[:_LONG]}..."
 

@@ -21,11 +21,11 @@ class RaterDisplay(NamedDisplay):
     """A model and each reader on one axis: how often a reader disagrees with them.
 
     It draws the result of `rater_comparison`, which `from_predictions` calls. The uppermost line is
-    the model, or each of several. The next is "one more reader": how often two readers disagree.
+    the model, or each of several. The next is "one more rater": how often two readers disagree.
     Below it stands each reader, by how often the others disagree with her. The dotted line marks
-    the value of one more reader.
+    the value of one more rater.
 
-    **Intervals.** Those of the model and of one more reader are for new readers and new samples,
+    **Intervals.** Those of the model and of one more rater are for new readers and new samples,
     see `confidence_interval`. They share samples and readers, so whether they overlap says little.
     The title gives their difference Δ and where its interval ends. Those of single readers are for
     these readers and new samples, and hold for all of them together.
@@ -75,7 +75,7 @@ class RaterDisplay(NamedDisplay):
         reader_kwargs: dict | None = None,
         model_kwargs: dict | None = None,
     ) -> Self:
-        """Draw the model, one more reader, and each reader.
+        """Draw the model, one more rater, and each reader.
 
         Parameters
         ----------
@@ -97,7 +97,7 @@ class RaterDisplay(NamedDisplay):
         # from the best on; those who share no samples with others are left out
         order = np.argsort(readers.error, kind="stable")
         order = order[np.isfinite(readers.error[order])]
-        # lines of the models, of one more reader, and of the readers
+        # lines of the models, of one more rater, and of the readers
         R, J = len(order), len(models)
         lines = np.arange(R) + J + 1.5
         self._take_axes(ax, (WIDE[0], _AXIS + _LINE * max(R + J + 1, _FEWEST)))
@@ -118,7 +118,7 @@ class RaterDisplay(NamedDisplay):
             ylim=(R + J + 1.2, -0.7),
             yticks=[*range(J + 1), *lines],
         )
-        self.ax_.set_yticklabels([*models, "one more reader", *readers.raters[order].tolist()])
+        self.ax_.set_yticklabels([*models, "one more rater", *readers.raters[order].tolist()])
         title = "\n".join(f"{name}: {_verdict(of)}" for name, of in models.items())
         self.ax_.set_title(title if J > 1 else _verdict(each), fontsize="medium")
         return self

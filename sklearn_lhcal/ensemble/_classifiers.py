@@ -1,6 +1,5 @@
 """One classifier asked many times: under many masks, of many versions of X, or as many networks."""
 
-import warnings
 from collections.abc import Callable, Iterable
 from dataclasses import KW_ONLY
 from typing import Any, Self
@@ -16,7 +15,7 @@ from torch import nn
 
 from .._rows import DistributionClassifierMixin, parameters, read_labels, weight_of
 from .._utils.arrays import Floats
-from .._utils.checks import check_samples, checked
+from .._utils.checks import check_samples, checked, warn
 from .._utils.estimators import (
     atomic,
     class_order,
@@ -88,10 +87,9 @@ class EnsembleClassifier(DistributionClassifierMixin, MetaEstimatorMixin, BaseEs
     def _fit(self, X, labels, weight, seed, fit_params) -> dict:
         """The attributes that hold what was fitted, which knows the features."""
         if vars(self.estimator).get("initialized_", False):
-            warnings.warn(
+            warn(
                 "The network is trained already, and will be trained again; "
-                "FrozenEstimator(network) stays as it is.",
-                stacklevel=3,
+                "FrozenEstimator(network) stays as it is."
             )
         model = fit_on_labels(clone(self.estimator), X, labels, weight, **fit_params)
         take_feature_names(self, model)

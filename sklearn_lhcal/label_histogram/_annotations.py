@@ -1,7 +1,6 @@
 """Annotations: labels that remember who spoke."""
 
 import copy
-import warnings
 from collections.abc import Iterator
 from typing import Any, Literal, Self
 
@@ -10,7 +9,7 @@ from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
 from .._utils.arrays import Floats, Indices, Integers
-from .._utils.checks import any_array, as_names, checked, plain_array, take_rows, warn_of_names
+from .._utils.checks import any_array, as_names, checked, plain_array, take_rows, warn, warn_alike
 from .._utils.types import ArrayLike, LabelsLike, Seed, Selection
 from ._adjudication import AdjudicatedRatingsWarning, looks_adjudicated
 from ._labels import Labels, read_labels
@@ -60,14 +59,13 @@ class Ratings(Labels):
             seen = "Samples on which raters disagree have more labels."
             if self.ordered:
                 seen = "The first two labels of a sample differ more often than any two of it."
-            warnings.warn(
+            warn(
                 f"{seen} If a further rater was asked "
                 "because the first ones differed, pairs of labels disagree too seldom: "
                 "irreducible losses, disagreement and agreement are biased. Then keep the labels "
                 "that every sample was to have, as in y.first(2), which needs their order. Ignore "
                 "this if hard samples were given more raters beforehand.",
                 AdjudicatedRatingsWarning,
-                stacklevel=3,
             )
 
     def _check(self, classes: NDArray) -> None:
@@ -424,9 +422,9 @@ class Annotations(Ratings):
 
     @classmethod
     def _of(cls, parts: dict, classes, left_out: dict) -> Self:
-        warn_of_names(parts["raters"], "raters")
+        warn_alike(parts["raters"], "raters")
         if classes is None:
-            warn_of_names(parts["classes"], "classes")
+            warn_alike(parts["classes"], "classes")
         made = cls(**parts)
         # classes that were not named are those that occur, and no column numbers: raters said them
         made.single = classes is None

@@ -9,7 +9,6 @@ entries together; lists side by side must have one length.
 import ast
 import json
 import re
-import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -17,7 +16,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from .._utils.checks import checked, is_gap, plainly
+from .._utils.checks import checked, is_gap, plainly, warn
 from .._utils.files import read_source
 from .._utils.results import DataFrame
 from ._long_table import sortable
@@ -218,7 +217,7 @@ def _read(source: Any, sheet: str | None) -> Any:
         return pd.DataFrame(source.to_pandas() if hasattr(source, "to_pandas") else source)
     read, notes = read_source(source, sheet)
     for note in notes:
-        warnings.warn(note, stacklevel=5)
+        warn(note)
     return read
 
 
@@ -431,10 +430,9 @@ def _tidied(table, tidy: bool, classes: list) -> Any:
             groups.setdefault(plainly(first), []).append(name)
         alike = [names for names in groups.values() if len(names) > 1]
         if alike and not tidy:
-            warnings.warn(
+            warn(
                 f"{column}: {'; '.join(', '.join(map(repr, names)) for names in alike[:10])} "
-                "differ only in case, blanks or words behind a number; tidy=True makes them one.",
-                stacklevel=4,
+                "differ only in case, blanks or words behind a number; tidy=True makes them one."
             )
         if tidy:
             new: dict[str, str] = {}
@@ -448,7 +446,7 @@ def _tidied(table, tidy: bool, classes: list) -> Any:
                 new |= dict.fromkeys(names, wanted.pop() if wanted else parts[0])
             changed = [f"{old!r} → {name!r}" for old, name in new.items() if old != name]
             if changed:
-                warnings.warn(f"{column}: {', '.join(changed[:20])}.", stacklevel=4)
+                warn(f"{column}: {', '.join(changed[:20])}.")
                 table = table.assign(**{column: _numbers(given.map(new).reindex(table.index))})
     return table
 
@@ -488,8 +486,5 @@ def _without_repeats(table, on_duplicate: str) -> Any:
         )
     n_labels = table.groupby("item")["rater"].size()
     if len(n_labels) > 1 and (n_labels == 1).all() and table["rater"].nunique() > 1:
-        warnings.warn(
-            "No item has labels of two raters: does the column of items number rows instead?",
-            stacklevel=4,
-        )
+        warn("No item has labels of two raters: does the column of items number rows instead?")
     return table

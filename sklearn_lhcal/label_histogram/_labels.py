@@ -18,7 +18,7 @@ from .._utils.checks import (
     is_gap,
     plain_array,
     samples_of,
-    warn_of_names,
+    warn_alike,
 )
 from .._utils.names import Side, check_row_names, column_names, matched, numbers_of, sorted_names
 from .._utils.simplex import check_proba, in_columns
@@ -339,7 +339,7 @@ def check_counts(
         own = as_names(classes, "classes")
         labels = labels.in_order(own, other="what is expected", sure=True)
     elif labels.single:
-        warn_of_names(own, "classes", stacklevel=3)
+        warn_alike(own, "classes")
     return labels if labels.known else labels.counts, own
 
 

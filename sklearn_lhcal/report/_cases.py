@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.optimize import linear_sum_assignment
 
-from ..label_histogram import pairwise_disagreement
+from .._utils.distances import half_squares, points
 from ._study import Step, Study, prints_zeros
 from ._words import said
 
@@ -110,25 +110,29 @@ def flow(study: Study, sensitive: bool) -> list[dict]:
 def disputed(study: Study, sensitive: bool) -> list[dict]:
     """The cases to read again: raters, or a rater and the model, disagree most about them.
 
-    First by the share of pairs of raters who disagree, then by how improbable the model finds a
-    label.
+    First by the mean distance of two labels, then by that of a label from the prediction. Classes
+    without a distance are 1 apart.
     """
-    observed = np.full(len(study), np.nan)
-    several = study.n_labels >= 2
-    if several.any():
-        observed[several] = pairwise_disagreement(study.labels.counts[several])
-    predicted = study.prediction.disagreement()
-    surprise = 1 - (study.labels.mu * study.z).sum(axis=1)
-    order = np.lexsort((-surprise, -np.nan_to_num(observed).round(9)))[:MOST_CASES]
+    y, n = study.labels.counts, study.labels.n
+    B = points(study.distance, len(study.classes), study.labels.classes, graded=True)
+    D = 1 - np.eye(len(study.classes)) if B is None else 2 * half_squares(B)
+    pairs = np.where(n >= 2, n * (n - 1), np.nan)
+    apart = (y @ D * y).sum(axis=1) / pairs
+    observed = 1 - (y * (y - 1)).sum(axis=1) / pairs
+    surprise = (study.labels.mu @ D * study.z).sum(axis=1)
+    order = np.lexsort((-surprise.round(9), -np.nan_to_num(apart).round(9)))[:MOST_CASES]
+    raters = study.rater_names(sensitive)
+    predicted = study.prediction.disagreement() * (np.nan if study.hard else 1)
     names = np.arange(len(study)) if study.ids is None or sensitive else study.ids
     patients = study.groups if sensitive else study.patients
     return [
         {
             "case": str(names[i]),
             "patient": "" if patients is None else str(patients[i]),
-            "labels": _listed(study, study.labels.counts[i], "{:g}"),
-            "prediction": _listed(study, study.z[i], "{:.2f}"),
+            "labels": study.said(i, raters),
+            "prediction": _predicted(study, study.z[i]),
             "disagreement": float(observed[i]),
+            **({} if B is None else {"distance": float(apart[i])}),
             "predicted_disagreement": float(predicted[i]),
             "reason": _reason(study, i),
         }
@@ -137,12 +141,12 @@ def disputed(study: Study, sensitive: bool) -> list[dict]:
     ]
 
 
-def _listed(study: Study, values, form: str) -> str:
-    """Classes with the three largest values, largest first."""
-    largest = np.argsort(-values, kind="stable")[:3]
-    return ", ".join(
-        f"{study.classes[k]} {form.format(values[k])}" for k in largest if values[k] > 0
-    )
+def _predicted(study: Study, z) -> str:
+    """The three most probable classes, or the one that is predicted."""
+    largest = np.argsort(-z, kind="stable")[:3]
+    if study.hard:
+        return study.classes[largest[0]]
+    return ", ".join(f"{study.classes[k]} {z[k]:.2f}" for k in largest if z[k] > 0)
 
 
 def _reason(study: Study, i: int) -> str:

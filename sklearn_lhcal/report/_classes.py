@@ -214,6 +214,8 @@ class Referral(NamedTuple):
 def referral(intervals: Intervals) -> Referral:
     """Cases by predicted disagreement, the largest first: how much each share captures."""
     study = intervals.study
+    if study.hard:
+        return Referral([], {})
     predicted = study.prediction.disagreement()
     place = np.ceil(np.array(SENT) * len(study)).astype(int) - 1
     above = np.unique(-np.sort(-predicted)[place] - _ROUNDING)[::-1].tolist()

@@ -12,6 +12,7 @@ from ..display import DecisionCurveDisplay, ReliabilityDisplay
 from ..distributions import Distribution
 from ._classes import WORDS, Referral
 from ._numbers import Number
+from ._raters import median_of
 from ._study import Study
 from ._words import said
 
@@ -73,10 +74,9 @@ def pictures(
 ) -> dict[str, list]:
     """All pictures, by what they are about; a page puts those of one list side by side."""
     options = {"groups": study.groups, "raters": "fixed", "confidence_level": level}
-    drawn = {"classes": [_frequencies(by_class)]}
+    drawn = {"classes": [_frequencies(by_class, study.hard)]}
     if study.n_labels.min() < study.n_labels.max():
         drawn["labels"] = [_labels_a_case(study)]
-    drawn["reliability"] = [_reliability(study, k, options) for k in study.shown(MOST_CLASSES)]
     if raters:
         usual = [n for n in found.values() if n.quantity.startswith("rater_")]
         drawn["raters"] = [_raters(raters, found, number) for number in usual]
@@ -84,8 +84,10 @@ def pictures(
         drawn["loss"] = [_loss(found)]
         drawn["disagreement"] = [_disagreement(study, recalibrated, options)]
     if not study.hard:
+        shown = study.shown(MOST_CLASSES)
+        drawn["reliability"] = [_reliability(study, k, options) for k in shown]
         drawn["decisions"] = [_net_benefit(study, k, options) for k in study.shown(MOST_CURVES)]
-    drawn["referral"] = [_referral(sent, level)]
+        drawn["referral"] = [_referral(sent, level)]
     return drawn
 
 
@@ -141,7 +143,7 @@ def _dots(lines: list[Line], xlabel: str, alt: str, at: float | None = None) -> 
     return _draw(draw, (5.2, height), alt)
 
 
-def _frequencies(by_class: list[Number]) -> Picture:
+def _frequencies(by_class: list[Number], hard: bool) -> Picture:
     """How often each class is named, and how probable the model finds it."""
     share = [n for n in by_class if n.quantity == "share_of_labels"]
     mean = [n for n in by_class if n.quantity == "mean_probability"]
@@ -149,8 +151,9 @@ def _frequencies(by_class: list[Number]) -> Picture:
     lines += [Line(str(n.class_name), "model", n[2:5]) for n in mean]
     gaps = [m.estimate - s.estimate for s, m in zip(share, mean, strict=True)]
     k = int(np.abs(gaps).argmax())
-    alt = said("frequencies", share=share[k], mean=mean[k])
-    return _dots(lines, "Share of the labels; mean probability", alt)
+    alt = said("frequencies", share=share[k], mean=mean[k], hard=hard)
+    model = "share of the cases" if hard else "mean probability"
+    return _dots(lines, f"Share of the labels; {model}", alt)
 
 
 def _labels_a_case(study: Study) -> Picture:
@@ -180,7 +183,7 @@ def _raters(raters: list[Number], found: dict, usual: Number) -> Picture:
     n = sum(one.ends[0] > model.estimate for one in each)
     alt = said("raters", usual=usual, n=n, of=len(each))
     lines += each[:MOST_RATERS]
-    return _dots(lines, said("rater_axis", usual=usual), alt, at=usual.estimate)
+    return _dots(lines, said("rater_axis", usual=usual), alt, at=median_of(own, usual.quantity))
 
 
 def _reliability(study: Study, k: int, how: dict) -> Picture:

@@ -38,6 +38,7 @@ def read_table(
     *,
     id_column: str | None = None,
     likely_id: str | None = None,
+    sheet: str | None = None,
     as_text: Sequence[str | None] = (),
 ) -> Table:
     """A table from .csv, .tsv, .xlsx, .parquet, .npy or .npz.
@@ -54,6 +55,8 @@ def read_table(
         called so. Its values are text: 001 stays 001.
     likely_id : str, optional
         It names the rows where there is such a column, and `id_column` is None.
+    sheet : str, optional
+        Of a workbook; None: the first.
     as_text : sequence of str
         Other columns whose values are text.
     """
@@ -62,7 +65,7 @@ def read_table(
     path = paths_of(file)[0]
     text = {id_column, likely_id, *as_text}
     try:
-        read, notes = read_file(path, lambda name: name in text or _names_rows(name), name=what)
+        read, notes = read_file(path, lambda c: c in text or _names_rows(c), name=what, sheet=sheet)
     except (ValueError, ImportError) as error:
         raise type(error)(f"--{what}: {error}") from None
     facts = {"file": path.name, "sha256": hashlib.sha256(path.read_bytes()).hexdigest()}

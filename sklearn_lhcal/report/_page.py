@@ -91,16 +91,28 @@ def by_name(numbers: list[Number]) -> dict[str, dict[str, Number]]:
 
 
 def tables(of: Mapping[str, Sequence[dict]]) -> dict[str, bytes]:
-    """Tables as CSV by the names of their files; an empty cell stands for what is not defined."""
+    """Tables as CSV by the names of their files; an empty cell stands for what is not defined.
+
+    Numbers have six digits; columns without a value are left out.
+    """
     files = {}
     for name, rows in of.items():
         if rows:
+            cells = [{key: _cell(x) for key, x in row.items()} for row in rows]
+            columns = [key for key in rows[0] if any(row[key] for row in cells)]
             text = io.StringIO()
-            writer = csv.DictWriter(text, list(rows[0]), lineterminator="\n")
+            writer = csv.DictWriter(text, columns, extrasaction="ignore", lineterminator="\n")
             writer.writeheader()
-            writer.writerows(_finite(list(rows)))
+            writer.writerows(cells)
             files[f"tables/{name}.csv"] = text.getvalue().encode("utf-8")
     return files
+
+
+def _cell(x: object) -> str:
+    """A value as it stands in a cell."""
+    if isinstance(x, float):
+        return f"{x:.6g}" if math.isfinite(x) else ""
+    return "" if x is None else str(x)
 
 
 def images(drawn: dict[str, list[Picture]]) -> dict[str, bytes]:

@@ -7,6 +7,7 @@ number of steps, or the mean squared distance, stands beside it as a quantity of
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from itertools import combinations
 from typing import Any, cast
@@ -16,7 +17,7 @@ import numpy as np
 from .._utils.arrays import Floats
 from .._utils.distances import is_linear
 from .._utils.simplex import votes_of
-from ..label_histogram import Annotations, percent_agreement
+from ..label_histogram import Annotations, cohen_kappa, percent_agreement
 from ..metrics import (
     RaterComparison,
     expected_accuracy,
@@ -31,11 +32,17 @@ from ._words import lines, said
 
 MOST_RATERS = 50
 MOST_GROUPS = 6
+# So many raters are compared in pairs.
+MOST_IN_PAIRS = 6
 # What two groups of raters are compared by: labels beside the model, and beside each other.
 OF_GROUPS: dict[str, Any] = {
     "accuracy_difference": expected_accuracy,
     "agreement_difference": percent_agreement,
 }
+
+
+# How often, or how far, others disagree with a rater.
+SCALES = ("rater_error", "rater_steps", "rater_distance")
 
 
 def raters_of(intervals: Intervals, sensitive: bool) -> list[Number]:
@@ -47,13 +54,12 @@ def raters_of(intervals: Intervals, sensitive: bool) -> list[Number]:
     labels = study.labels
     if not isinstance(labels, Annotations) or labels.n_raters < 2 or not study.has_pairs:
         return []
-    names = [str(name) for name in labels.raters.tolist()]
-    if sensitive:
-        names = [f"rater {i + 1}" for i in range(len(names))]
+    names = study.rater_names(sensitive)
     results = list(_compared(intervals, "error", names))
     if study.distance is not None:
         what = "steps" if is_linear(study.distance) else "distance"
         results += _compared(intervals, what, names)
+    results += _pairs(intervals, names)
     if labels.n_raters >= LEAST_RATERS:
         results += _table(intervals, names)
         # one rater may have labelled nearly all cases
@@ -116,6 +122,27 @@ def _table(intervals: Intervals, names: Sequence[str]) -> Iterator[Number]:
             yield Number("rater_bias", "labels", table.bias[r, k], low, high, *about)
 
 
+def _pairs(intervals: Intervals, names: Sequence[str]) -> Iterator[Number]:
+    """Agreement and Cohen's kappa of any two of few raters, by their names."""
+    study: Any = intervals.study
+    labels = study.labels
+    who = np.unique(labels.rater).tolist()
+    pairs = list(combinations(who, 2)) if len(who) <= MOST_IN_PAIRS else []
+    # all intervals hold together
+    level = 1 - (1 - intervals.level) / max(len(pairs), 1)
+    graded = {"weights": "quadratic"} if isinstance(study.distance, str) else {}
+    for pair in pairs:
+        both = labels.keep(np.isin(labels.rater, pair))
+        shared = np.flatnonzero(both.n == 2)
+        own = intervals._replace(study=replace(study, labels=both).take(shared), level=level)
+        part = " and ".join(names[r] for r in pair)
+        for metric, options in ((percent_agreement, {}), (cohen_kappa, graded)):
+            # of a case or two nothing follows
+            with suppress(ValueError):
+                made = own.measure(metric.__name__, metric, None, "labels", **options)
+                yield made._replace(part=part)
+
+
 def _between_groups(intervals: Intervals) -> Iterator[Number]:
     """Differences between groups of raters, for new raters where both groups have three."""
     study: Any = intervals.study
@@ -151,12 +178,15 @@ def facts(
     """What the page says of named raters; None where there are none."""
     if not found:
         return None
-    errors = [n for n in found if n.quantity == "rater_error" and n.part is not None]
-    # a mean would move with the one who stands out
-    usual = float(np.nanmedian([n.estimate for n in errors]))
-    first = sorted(errors, key=lambda error: -error.n)[:MOST_RATERS]
-    about = {"usual": usual, "biases": [n for n in found if n.quantity == "rater_bias"]}
-    table = [{"rater": e.part, "stands_out": lines("differs", error=e, **about)} for e in first]
+    errors = [n for n in found if n.quantity in SCALES and n.part is not None]
+    medians = {what: median_of(errors, what) for what in {n.quantity for n in errors}}
+    about = {"medians": medians, "biases": [n for n in found if n.quantity == "rater_bias"]}
+    first = sorted(errors, key=lambda n: (SCALES.index(n.quantity), -n.n))
+    names = list(dict.fromkeys(n.part for n in first))[:MOST_RATERS]
+    table = [
+        {"rater": name, "stands_out": lines("differs", name=name, errors=errors, **about)}
+        for name in names
+    ]
     p_values = [n for n in found if n.quantity == "raters_alike_p"]
     state_of = partial(error_state, margin=margin)
     return {
@@ -164,6 +194,11 @@ def facts(
         "stands_out": said("stands_out", rows=table, p_values=p_values),
         "table": table,
     }
+
+
+def median_of(errors: list[Number], quantity: str) -> float:
+    """The median rater: a mean would move with the one who stands out."""
+    return float(np.nanmedian([n.estimate for n in errors if n.quantity == quantity]))
 
 
 def confusion(study: Study) -> dict[str, list | None]:

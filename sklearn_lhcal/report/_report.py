@@ -26,7 +26,8 @@ from ._raters import raters_of
 from ._study import Recalibrated, Study, read_study, recalibrate
 from ._words import said
 
-SCHEMA_VERSION = "4.0"
+SCHEMA_VERSION = "4.1"
+SETTINGS = ("confidence_level", "random_state", "sensitive", "margin")
 
 
 @dataclass(frozen=True)
@@ -187,40 +188,21 @@ def report(
     >>> found.data["verdict"][0]["state"]
     'overconfident'
     """
-    study = read_study(
-        y,
-        prediction,
-        groups=groups,
-        cost_matrix=cost_matrix,
-        classes=classes,
-        ids=ids,
-        subgroups=subgroups,
-        distance=distance,
-        title=title,
-        model_name=model_name,
-        rater_groups=rater_groups,
-    )
-    settings = {
-        "confidence_level": confidence_level,
-        "random_state": random_state,
-        "sensitive": sensitive,
-        "margin": margin,
-    }
-    return report_on(study, settings=settings, inputs=inputs, verbose=verbose)
+    given = dict(locals())
+    how = {name: given.pop(name) for name in ("inputs", "verbose")}
+    settings = {name: given.pop(name) for name in SETTINGS}
+    return report_on(read_study(**given), settings=settings, **how)
 
 
 def report_on(study: Study, *, settings: dict, inputs: dict | None, verbose: bool) -> Report:
     """The page about samples that were checked."""
     _page.check_extras()
-    level, seed, sensitive, margin = (
-        settings[name] for name in ("confidence_level", "random_state", "sensitive", "margin")
-    )
+    level, seed, sensitive, margin = (settings[name] for name in SETTINGS)
     if margin >= 1:
         raise ValueError(f"margin is a share of comparisons, 0.05 is 5 points; got {margin!r}.")
     recalibrated = Recalibrated(None, "", []) if study.hard else recalibrate(study, seed)
     intervals = Intervals(study, level, seed, margin)
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
+    with warnings.catch_warnings(record=True, action="always") as caught:
         # the page has its own words for these
         known = ".*(raters|biased upwards|the standard error|of equal size)"
         warnings.filterwarnings("ignore", message=known, category=UserWarning)
@@ -266,7 +248,7 @@ def report_on(study: Study, *, settings: dict, inputs: dict | None, verbose: boo
         "raters": _raters.facts(raters, result, margin),
         "confusion": _raters.confusion(study),
         "disputed": _cases.disputed(study, sensitive),
-        "referral": {"words": captured(sent)},
+        "referral": {"words": captured(sent) if sent.sent else ""},
         "subgroups": audited,
         "paragraphs": {
             "results": said("results", classes=classes, state_of=state_of, **about),
@@ -297,7 +279,7 @@ def _head(study: Study) -> dict:
     return {
         "schema_version": SCHEMA_VERSION,
         "package": {"name": "sklearn_lhcal", "version": __version__},
-        "title": study.title or "Calibration report",
+        "title": study.heading,
         "model_name": study.model_name,
         "date": datetime.date.today().isoformat(),
     }

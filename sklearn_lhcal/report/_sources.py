@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._utils.checks import errors_of, take_rows
-from .._utils.files import paths_of, read_source
+from .._utils.files import paths_of, read_source, sheets_of
 from .._utils.names import column_names, sorted_names
 from ..label_histogram import Annotations, label_table
 from ._files import Table, as_ids
@@ -43,9 +43,11 @@ def tables_of(options: Namespace, read) -> dict[str, Table]:
     }
     text = [*options.subgroups, options.patient, options.finding]
     names = {"id_column": options.id, "likely_id": options.columns[0], "as_text": text}
-    tables = {what: read(file, what, **names) for what, file in given.items() if file}
+    sheets = _sheets([options.annotations, *given.values(), options.costs], options.sheet)
+    files = {what: file for what, file in given.items() if file}
+    tables = {w: read(f, w, sheet=sheets.get(f), **names) for w, f in files.items()}
     if options.costs:
-        tables["costs"] = read(options.costs, "costs")
+        tables["costs"] = read(options.costs, "costs", sheet=sheets.get(options.costs))
     if options.annotations:
         if tables["proba"].ids is None:
             own = list(tables["proba"].values)[:20]
@@ -53,7 +55,8 @@ def tables_of(options: Namespace, read) -> dict[str, Table]:
                 f"--proba needs a column that names the cases; say by --id which of {own} it is."
             )
         known = list(tables["proba"].values) if options.proba else None
-        tables["annotations"] = _annotations(options, options.classes or known)
+        sheet = sheets.get(options.annotations)
+        tables["annotations"] = _annotations(options, sheet, options.classes or known)
         if "rater" not in tables["annotations"].values:
             tables["counts"] = _votes_of(tables.pop("annotations"))
     elif options.finding or options.only:
@@ -61,11 +64,22 @@ def tables_of(options: Namespace, read) -> dict[str, Table]:
     return tables
 
 
-def _annotations(options: Namespace, classes: list | None) -> Table:
+def _sheets(files: list, sheet: str | None) -> dict[str, str | None]:
+    """The sheet by the workbooks that have it; of all others the first is read, or all of one."""
+    if sheet in (None, "*"):
+        return {files[0]: sheet}
+    every = {file: sheets_of(paths_of(file)[0]) for file in files if file}
+    if not any(sheet in names for names in every.values()):
+        there = {file: names for file, names in every.items() if names}
+        raise ValueError(f"No file has a sheet {sheet!r}; there are {there}.")
+    return {file: sheet for file, names in every.items() if sheet in names}
+
+
+def _annotations(options: Namespace, sheet: str | None, classes: list | None) -> Table:
     """The labels as a long table, whatever the layout of the file."""
     case, rater, label = options.columns
     with errors_of("--annotations"):
-        source, notes = read_source(options.annotations, options.sheet)
+        source, notes = read_source(options.annotations, sheet)
     columns = [] if isinstance(source, (list, dict)) else list(source)
     about = [*options.subgroups, options.patient, options.rater_groups]
     about = [name for name in about if name in columns]
@@ -80,8 +94,8 @@ def _annotations(options: Namespace, classes: list | None) -> Table:
     if not wide:
         options_of["label"] = label
         _check_columns(columns, [*case.split("+"), rater, label], notes)
-    with warnings.catch_warnings(record=True) as caught, errors_of("--annotations"):
-        warnings.simplefilter("always")
+    heard = warnings.catch_warnings(record=True, action="always")
+    with heard as caught, errors_of("--annotations"):
         table = label_table(source, **options_of)
     notes = [*notes, *(f"--annotations: {warning.message}" for warning in caught)]
     options.n_blank = table.attrs["n_blank"]
@@ -145,7 +159,8 @@ def studies_of(tables: Mapping[str, Table], options: Namespace) -> dict[str, Stu
     chosen = {}
     for judge, study in every[options.only].items():
         findings = {name: studies[judge] for name, studies in every.items()}
-        chosen[judge] = replace(study, findings=findings)
+        title = f"{study.heading}: {options.only}"
+        chosen[judge] = replace(study, findings=findings, title=title)
     return chosen
 
 
@@ -167,12 +182,13 @@ def _studies_of(tables: Mapping[str, Table], options: Namespace) -> dict[str, St
         patient = next(iter(own["groups"]), None)
     y, seen, left_out = _labels(own, ids, options)
     votes = _votes(y)
-    predictions, notes = _predictions(own["proba"], votes, options)
+    predictions, notes, renamed = _predictions(own["proba"], votes, options)
     unread = pd.Index(ids).difference(seen, sort=False)
     flow = [
         Step("cases with a prediction", len(ids)),
         *steps,
         *left_out,
+        *renamed,
         Step("left out: without a label", len(unread), list(unread[:SHOWN])),
     ]
     about_cases = {
@@ -305,7 +321,10 @@ def _ids(tables: Mapping[str, Table]) -> NDArray:
     for table in named:
         twice, n = Counter(table.ids).most_common(1)[0]
         if n > 1:
-            raise ValueError(f"{table.facts['file']}: the id {twice!r} occurs twice.")
+            raise ValueError(
+                f"{table.facts['file']}: the id {twice!r} occurs twice; --proba and --counts have "
+                "a row for each case, --annotations one for each label."
+            )
     return named[0].ids if named else np.arange(len(tables["proba"].values)).astype(object)
 
 
@@ -390,11 +409,15 @@ def _labels(frames: Mapping, ids: NDArray, options: Namespace) -> tuple:
     steps = []
     if what == "counts" and frame.shape[1] > 1:
         _check_numbers(frame, what)
-        counts = _renamed(_named(frame, what, options.classes), options.map)
+        counts = _named(frame, what, options.classes)
+        steps += _mapped("labels", counts.sum(), options)
+        counts = _renamed(counts, options.map)
     else:
         if what == "counts":
             frame = frame.set_axis(["label"], axis=1)
-        given = as_ids(frame["label"]).replace(options.map)
+        given = as_ids(frame["label"])
+        steps += _mapped("labels", given.value_counts(), options)
+        given = given.replace(options.map)
         blank = int(given.isna().sum()) + getattr(options, "n_blank", 0)
         if blank:
             steps.append(Step("labels that are blank, left out", blank))
@@ -414,6 +437,13 @@ def _labels(frames: Mapping, ids: NDArray, options: Namespace) -> tuple:
 def _no_answers(left_out) -> list[Step]:
     words = "labels {!r}, which is no class, left out"
     return [Step(words.format(name), int(n)) for name, n in left_out.items()]
+
+
+def _mapped(what: str, n_cells: Mapping[str, int], options: Namespace) -> list[Step]:
+    """What --map changed, and in how many cells."""
+    words = what + " {!r} read as {!r}, by --map"
+    changes = [(old, new) for old, new in options.map.items() if old in n_cells]
+    return [Step(words.format(old, new), int(n_cells[old])) for old, new in changes]
 
 
 def _votes(y) -> dict[str, int]:
@@ -471,9 +501,9 @@ def _quoted(words: str) -> str:
 
 
 def _predictions(frame, votes: Mapping[str, int], options: Namespace) -> tuple:
-    """Named class probabilities by the names of judges, and what is to be said of them."""
+    """Named class probabilities by the names of judges, notes of them, and what --map changed."""
     if options.predicted_labels or not frame.select_dtypes(["number", "bool"]).shape[1]:
-        return _hard(frame, votes, options), []
+        return _hard(frame, votes, options)
     _check_numbers(frame, "proba")
     if frame.shape[1] == 1:
         frame = _both_classes(frame, options.classes)
@@ -483,20 +513,28 @@ def _predictions(frame, votes: Mapping[str, int], options: Namespace) -> tuple:
     if 1e-6 < off <= ROUNDED + 1e-9:
         notes = [f"--proba sums to 1 only within {off:.1g}: each case was divided by its sum."]
         frame = frame.div(sums, axis=0)
-    prediction = _renamed(_named(frame, "proba", options.classes), options.map)
+    prediction = _named(frame, "proba", options.classes)
+    renamed = _mapped("probabilities of", prediction.count(), options)
+    prediction = _renamed(prediction, options.map)
     if options.ordered:
         if set(options.ordered) != set(prediction):
             own = list(prediction)
             raise ValueError(f"--ordered names {options.ordered}, but --proba has {own}.")
         prediction = prediction[options.ordered]
-    return {"": prediction}, notes
+    return {"": prediction}, notes, renamed
 
 
-def _hard(frame, votes: Mapping[str, int], options: Namespace) -> dict:
+def _hard(frame, votes: Mapping[str, int], options: Namespace) -> tuple:
     """Labels as predictions, 1 for the class that is named, by the names of those who gave them."""
     import pandas as pd
 
-    said = frame.apply(as_ids).replace(options.map)
+    said = frame.apply(as_ids)
+    renamed = _mapped("predicted labels", said.stack().value_counts(), options)
+    said = said.replace(options.map)
+    known = {_same(name) for name in (*votes, *(options.classes or ()))}
+    if options.proba and not said.stack().map(_same).isin(known).any():
+        own = f"its columns {list(frame)[:20]} hold text that is no class"
+        raise ValueError(f"--proba has no probabilities, {own}; give a column for each class.")
     said = said.where(~said.isin(options.not_a_class))
     seen = set(votes).union(said.stack().dropna())
     _check_spelling(seen)
@@ -507,7 +545,7 @@ def _hard(frame, votes: Mapping[str, int], options: Namespace) -> dict:
         _check_known(labels.value_counts().to_dict(), "predicted-labels", classes)
         named = pd.get_dummies(labels, dtype=float)
         predictions[str(judge)] = named.reindex(columns=classes, fill_value=0.0)
-    return predictions
+    return predictions, [], renamed
 
 
 def _check_spelling(names: Iterable) -> None:

@@ -27,6 +27,8 @@ from ..label_histogram import Annotations
 LEAST_RATERS = 3
 # So many ids are named of those that were left out.
 SHOWN = 20
+# So many raters of one label of a case are named, and so many of its labels.
+MOST_NAMES = 5
 # What is not a mean over cases is made of so many at most, with fewer blocks.
 MOST_CASES = 50_000
 
@@ -154,7 +156,10 @@ class Study:
         """The study of these cases."""
         if len(self) <= MOST_CASES:
             return self
-        rows = self.drawn
+        return self.take(self.drawn)
+
+    def take(self, rows: Indices) -> Self:
+        """The study of some of the cases; it keeps no names of them."""
         return replace(
             self,
             labels=self.labels.take(rows),
@@ -162,6 +167,24 @@ class Study:
             groups=take_rows(self.groups, rows),
             subgroups={name: values[rows] for name, values in self.subgroups.items()},
         )
+
+    def rater_names(self, sensitive: bool = False) -> list[str]:
+        """What raters are called; none where nobody knows who gave a label."""
+        if not isinstance(self.labels, Annotations):
+            return []
+        names = self.labels.raters.tolist()
+        return [f"rater {i + 1}" if sensitive else str(name) for i, name in enumerate(names)]
+
+    def said(self, i: int, raters: Sequence[str]) -> str:
+        """The labels of a case, the most frequent first, and the names of who gave them."""
+        labels: Any = self.labels.take([i])
+        (n,) = labels.counts
+        told = []
+        for k in np.argsort(-n, kind="stable")[: min(np.count_nonzero(n), MOST_NAMES)].tolist():
+            who = [raters[r] for r in labels.rater[labels.label == k]] if raters else []
+            who = who[:MOST_NAMES] + ["…"] * (len(who) > MOST_NAMES)
+            told.append(f"{self.classes[k]} {n[k]:g}" + (f": {', '.join(who)}" if who else ""))
+        return "; ".join(told) if raters else ", ".join(told)
 
     @property
     def n_blocks(self) -> int:
@@ -172,6 +195,11 @@ class Study:
     def hard(self) -> bool:
         """Whether the prediction is one class for each case: labels, not probabilities."""
         return bool((self.z.max(axis=1) == 1).all())
+
+    @property
+    def heading(self) -> str:
+        """What the page is called."""
+        return self.title or ("Comparison with raters" if self.hard else "Calibration report")
 
     @property
     def primary(self) -> str:
@@ -287,8 +315,7 @@ def recalibrate(study: Study, random_state) -> Recalibrated:
     if study.n_groups < LEAST_UNITS:
         reason = f"there are {study.n_groups} cases or patients, fewer than {LEAST_UNITS}"
         return Recalibrated(None, reason, [])
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
+    with warnings.catch_warnings(record=True, action="always") as caught:
         try:
             prediction = _out_of_fold(study, check_random_state(random_state))
         except ValueError as error:

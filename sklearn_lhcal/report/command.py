@@ -38,11 +38,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from ..label_histogram import Annotations
 from . import _sources
 from ._files import read_table
 from ._page import check_folder
-from ._report import report_on
+from ._report import SETTINGS, report_on
 from ._study import Study
 from ._words import lines
 
@@ -82,7 +81,7 @@ LAYOUTS = {
     "--weight": "the column that says how many labels a row stands for",
     "--order": "the column that says when a label was given",
     "--rater-groups": "the column of --annotations that says which group its rater is in",
-    "--sheet": "the sheet of a workbook; * for all, with their names in a column sheet",
+    "--sheet": "the sheet, of workbooks that have it; * for all that --annotations has",
 }
 # Columns are names, or patterns with one *.
 MANY = {
@@ -112,8 +111,6 @@ def main(arguments: list[str] | None = None) -> int:
     options.columns = [*options.columns, *_USUAL[len(options.columns) :]]
     for name in ("raters", "items", "labels", "findings", "none", "where"):
         setattr(options, name, getattr(options, name) or None)
-    if options.only:
-        options.title = f"{options.title or 'Calibration report'}: {options.only}"
     try:
         check_folder(Path(options.output))
         studies, files = _studies(options)
@@ -137,11 +134,16 @@ def main(arguments: list[str] | None = None) -> int:
 
 def _studies(options: argparse.Namespace) -> tuple[dict[str, Study], dict]:
     """A study for each page, by the name of its folder; and the facts of all files."""
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
+    with warnings.catch_warnings(record=True, action="always") as caught:
         tables = _sources.tables_of(options, read_table)
-        studies = _sources.studies_of(tables, options)
-    notes = [note for table in tables.values() for note in table.notes]
+        notes = [note for table in tables.values() for note in table.notes]
+        try:
+            studies = _sources.studies_of(tables, options)
+        except ValueError as error:
+            # perhaps another sheet was meant
+            unread = " ".join(note for note in notes if "the sheet" in note)
+            advice = f" {unread} Another: --sheet." if unread else ""
+            raise ValueError(f"{error}{advice}") from None
     notes += dict.fromkeys(str(warning.message) for warning in caught)
     files = {what: table.facts for what, table in tables.items()}
     studies = {n: replace(study, notes=[*notes, *study.notes]) for n, study in studies.items()}
@@ -150,17 +152,9 @@ def _studies(options: argparse.Namespace) -> tuple[dict[str, Study], dict]:
 
 def _first(study: Study) -> list[str]:
     """The first cases as they were understood."""
-    told = []
-    for i in range(min(3, len(study))):
-        name = i if study.ids is None else study.ids[i]
-        labels = study.labels.take([i])
-        if isinstance(labels, Annotations):
-            names = zip(labels.raters[labels.rater], labels.label, strict=True)
-            said = [f"{rater}: {study.classes[k]}" for rater, k in names]
-        else:
-            said = [f"{int(n)} {study.classes[k]}" for k, n in enumerate(labels.counts[0]) if n]
-        told.append(f"case {name}: {', '.join(said)}")
-    return told
+    ids = range(len(study)) if study.ids is None else study.ids
+    raters = study.rater_names()
+    return [f"case {ids[i]}: {study.said(i, raters)}" for i in range(min(3, len(study)))]
 
 
 def _folders(output: Path, names: list[str]) -> dict[str, Path]:
@@ -177,12 +171,8 @@ def _folders(output: Path, names: list[str]) -> dict[str, Path]:
 
 def _write(options: argparse.Namespace, folder: Path, study: Study, files: dict) -> int:
     """One page in its folder; its status."""
-    settings = {
-        "confidence_level": options.level,
-        "random_state": options.seed,
-        "sensitive": options.sensitive,
-        "margin": options.margin,
-    }
+    own = options.level, options.seed, options.sensitive, options.margin
+    settings = dict(zip(SETTINGS, own, strict=True))
     made = report_on(study, settings=settings, inputs=files, verbose=not options.quiet)
     page = made.save(folder)
     for verdict in made.data["verdict"]:

@@ -44,7 +44,7 @@ def test_what_is_drawn_is_what_the_comparison_says(data):
         assert_allclose(points.get_xdata(), [interval.estimate])
         assert_allclose(bars.get_segments()[0][:, 0], [interval.low, interval.high])
     labels = [text.get_text() for text in display.ax_.get_yticklabels()]
-    assert labels == ["it", "one more reader", *found.readers.raters[order]]
+    assert labels == ["it", "one more rater", *found.readers.raters[order]]
     assert labels[2] == "Ann"
     # the first line is the uppermost
     bottom, top = display.ax_.get_ylim()
@@ -74,7 +74,7 @@ def test_several_models_are_lines_of_their_own(data):
     table = rater_comparison(y, models, **how)
     display = RaterDisplay(pickle.loads(pickle.dumps(table))).plot()
     labels = [text.get_text() for text in display.ax_.get_yticklabels()]
-    assert labels[:3] == [*models, "one more reader"]
+    assert labels[:3] == [*models, "one more rater"]
     assert sorted(labels[3:]) == ["Ann", "Bob", "Cem", "Dee", "Eve"]
     points, _, (bars,) = display.model_
     ends = np.array([segment[:, 0] for segment in bars.get_segments()])

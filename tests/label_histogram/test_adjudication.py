@@ -48,8 +48,10 @@ def at_random(seed=0, n=200):
 
 @pytest.mark.parametrize("ordered", [True, False])
 def test_adjudicated_data_are_found(ordered):
-    with pytest.warns(AdjudicatedRatingsWarning, match=r"y\.first\(2\)"):
+    with pytest.warns(AdjudicatedRatingsWarning, match=r"y\.first\(2\)") as seen:
         y = Annotations.from_matrix(adjudicated(), ordered=ordered)
+    # at the caller's line, once
+    assert [one.filename for one in seen] == [__file__]
     assert y.adjudicated
     test = adjudication_test(y)
     assert test.statistic > 6

@@ -72,6 +72,8 @@ def test_each_judge_is_compared_as_by_himself(data, how):
     assert table.confidence_level == table.comparisons["one"].confidence_level == 0.95
     again = pickle.loads(pickle.dumps(table))
     assert again.to_frame().equals(table.to_frame())
+    # two lines of a terminal hold its settings
+    assert len(repr(table)) <= 160
 
 
 def test_differences_are_those_of_accuracies(data):

@@ -225,6 +225,32 @@ def test_unknown_names_and_labels(name):
         metric(["a", "b", "b"], Z)
 
 
+@pytest.mark.parametrize(("said", "names"), [(["1", "2", "1"], [1, 2]), ([1, 2, 1], ["1", "3"])])
+def test_numbers_that_are_text_on_one_side(said, names):
+    """Grades "1" and 1: the message says how to make them one."""
+    z = pd.DataFrame(np.full((3, 2), 0.5), columns=names)
+    with pytest.raises(ValueError, match="not known") as error:
+        metrics.expected_accuracy(said, z)
+    assert (".astype(str)" in str(error.value)) == isinstance(names[0], int)
+    assert ("column numbers" in str(error.value)) == isinstance(names[0], str)
+
+
+@pytest.mark.parametrize("door", ["score", "update", "accumulate"])
+def test_one_sample_without_its_second_axis(door):
+    """Its row of counts, or its label, beside its row of probabilities."""
+    doors = {
+        "score": metrics.label_log_loss,
+        "update": metrics.CalibrationMonitor().update,
+        "accumulate": metrics.MetricAccumulator(metrics.expected_accuracy).update,
+    }
+    counts, z = np.array([0, 2, 1]), np.array([0.2, 0.5, 0.3])
+    for y in (counts, counts[None], ["b"]):
+        with pytest.raises(ValueError, match=r"pass 2-D arrays, y\[:1\] and prediction\[:1\]"):
+            doors[door](y, z)
+    # three samples whose probabilities of the second class sum to 1 by chance
+    assert metrics.expected_accuracy([0, 1, 0], z) > 0
+
+
 BAD_WEIGHT = {
     "too short": (
         [1.0, 2.0],

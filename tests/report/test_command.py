@@ -90,6 +90,60 @@ def test_misspelt_classes_are_counted_and_mended_as_the_message_says(files):
     np.testing.assert_array_equal(files.read("--map", "Bengin=benign").labels.counts, clean)
 
 
+def test_what_map_changed_is_counted(files):
+    """In labels, in probabilities, and in predicted labels."""
+    own = files.long.index[files.long["finding"] == "benign"][:4]
+    files.long.loc[own, "finding"] = "Bengin"
+    files.proba = files.proba.rename(columns={"None": "Nothing"})
+    found = steps(files.read("--map", "Bengin=benign", "Nothing=None", "never=benign"))
+    assert found["labels 'Bengin' read as 'benign', by --map"] == 4
+    assert found["probabilities of 'Nothing' read as 'None', by --map"] == 30
+    assert not any("never" in words for words in found)
+    said = np.repeat(["Bengin", "None"], 15)
+    files.proba = pd.DataFrame({"image": IDS, "gpt": said})
+    found = steps(files.read("--map", "Bengin=benign"))
+    assert found["predicted labels 'Bengin' read as 'benign', by --map"] == 15
+
+
+def test_a_file_without_probabilities_is_told_what_it_lacks(files):
+    """Text that is no class is no misspelt class."""
+    files.proba = pd.DataFrame({"image": IDS, "comment": "fine", "by": "us"})
+    said = files.refused()
+    assert "--proba has no probabilities" in said
+    assert "['comment', 'by']" in said
+    assert "--map" not in said
+    # what is misspelt is
+    files.proba = pd.DataFrame({"image": IDS, "gpt": "Benign"})
+    assert "add: --map benign=Benign" in files.refused()
+
+
+def test_labels_in_place_of_probabilities(files):
+    files.proba = files.long
+    assert "a row for each case" in files.refused()
+
+
+def test_a_sheet_is_read_of_workbooks_that_have_it(files):
+    """The labels of a workbook, and of a workbook the predictions; the other file is a CSV."""
+    pytest.importorskip("openpyxl")
+    clean = files.read()
+    about = pd.DataFrame({"About": ["made by", "us"], "Year": ["one", "two"]})
+    for option, table in (("--annotations", files.long), ("--proba", files.proba)):
+        book = files.folder / f"{option[2:]}.xlsx"
+        with pd.ExcelWriter(book) as writer:
+            about.to_excel(writer, sheet_name="ReadMe", index=False)
+            table.to_excel(writer, sheet_name="Data", index=False)
+        study = files.read(option, str(book), "--sheet", "Data")
+        np.testing.assert_array_equal(study.labels.counts, clean.labels.counts)
+        np.testing.assert_allclose(study.z, clean.z, rtol=1e-12)
+        # the first sheet is named where it does not do
+        said = files.refused(option, str(book))
+        assert "the sheet 'ReadMe' was read" in said
+        said = files.refused(option, str(book), "--sheet", "Date")
+        assert "No file has a sheet 'Date'; there are {" in said
+    both = [f"--{what}={files.folder / what}.xlsx" for what in ("annotations", "proba")]
+    assert files.read(*both, "--sheet", "Data").ids.tolist() == clean.ids.tolist()
+
+
 def test_labels_that_are_no_answer_are_counted(files):
     files.long.loc[:5, "finding"] = "cannot grade"
     assert "--not-a-class" in files.refused()
@@ -244,7 +298,8 @@ def test_a_judge_says_something_of_each_case(files):
     assert len(study) == 29
     assert steps(study)["left out: gpt says nothing"] == 1
     files.proba["gpt"] = "benigne"
-    assert files.read().classes == ["None", "benign", "benigne", "malignant"]
+    study = files.read(predicted="--predicted-labels")
+    assert study.classes == ["None", "benign", "benigne", "malignant"]
     said = files.refused("--classes", *CLASSES, predicted="--predicted-labels")
     assert "'benigne' (30 labels)" in said
 
@@ -278,6 +333,9 @@ def test_a_dry_run_says_what_is_supported_and_writes_nothing(files):
     assert files.run("--dry-run") == 0
     said = files.capsys.readouterr().out
     assert "raters named: 3 → comparison with raters" in said
+    own = files.long[files.long["image"] == "000"].groupby("finding")["reader"].apply(sorted)
+    (line,) = [line for line in said.splitlines() if line.startswith("case 000: ")]
+    assert all(f"{name} {len(who)}: {', '.join(who)}" in line for name, who in own.items())
     assert "none (--patient)" in said
     assert "none (--costs)" in said
     assert not files.studies

@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import cohen_kappa_score
 from sklearn.model_selection import GroupKFold, KFold
 from sklearn.utils import check_random_state
 
@@ -22,6 +23,7 @@ from sklearn_lhcal.distributions import Distribution
 from sklearn_lhcal.label_histogram import (
     Annotations,
     KnownProbabilities,
+    cohen_kappa,
     fleiss_kappa,
     gwet_ac,
     krippendorff_alpha,
@@ -367,6 +369,8 @@ def expected(read, entry):
     raters = "random" if subset == "new_raters" else "fixed"
     how = {**read.how, "confidence_level": entry["level"]}
     interval = partial(confidence_interval, raters=raters, **how)
+    if quantity in ("percent_agreement", "cohen_kappa") and entry["part"] is not None:
+        return of_two(read, entry)
     if quantity in COEFFICIENTS:
         function, weights = COEFFICIENTS[quantity]
         by_hand = None
@@ -471,6 +475,32 @@ def between_groups(read, entry, raters):
         function, read.y, of, read.proba if of_accuracy else None, **how
     )
     return means[0] - means[1], call
+
+
+def of_two(read, entry):
+    """Of the cases that both raters labelled, by pandas and scikit-learn."""
+    pair = entry["part"].split(" and ")
+    long = read.long[read.long["image"].isin(read.ids) & read.long["reader"].isin(pair)]
+    place = {name: k for k, name in enumerate(read.classes)}
+    wide = long.assign(label=long["label"].map(place)).pivot(
+        index="image", columns="reader", values="label"
+    )
+    wide = wide.reindex(read.ids).dropna().astype(int)
+    weights = "quadratic" if "quadratic" in entry["computed"] else None
+    y = Annotations.from_matrix(wide.to_numpy(), classes=list(place.values()))
+    groups = None if read.groups is None else pd.Series(read.groups, read.ids)[wide.index]
+    how = {**read.how, "groups": None if groups is None else groups.to_numpy()}
+    options = {"weights": weights} if weights else {}
+    function = cohen_kappa if entry["quantity"] == "cohen_kappa" else percent_agreement
+    call = confidence_interval(
+        function, y, None, raters="fixed", confidence_level=entry["level"], **how, **options
+    )
+    a, b = wide.to_numpy().T
+    by_hand = (a == b).mean()
+    if function is cohen_kappa:
+        by_hand = cohen_kappa_score(a, b, weights=weights, labels=list(place.values()))
+    assert entry["n"] == len(wide)
+    return by_hand, call
 
 
 def of_table(read, entry):
@@ -609,14 +639,16 @@ def check_tables(folder, data):
     rows = pd.concat(tables).astype(object)
     found = rows.where(rows.notna(), None).to_dict("records")
     names = {
-        (row["quantity"], row["subset"], str(row["class_name"]), str(row["part"])): row
+        (row["quantity"], row["subset"], str(row.get("class_name")), str(row.get("part"))): row
         for row in found
     }
     assert len(found) == len(data["numbers"])
     for m in data["numbers"]:
         row = names[m["quantity"], m["subset"], str(m["class_name"]), str(m["part"])]
         ends = [None if row[end] is None else float(row[end]) for end in ("estimate", "low")]
-        assert [row["unit"], *ends] == [m["unit"], m["estimate"], m["low"]]
+        expected = [m["estimate"], m["low"]]
+        assert row["unit"] == m["unit"]
+        assert ends == [None if x is None else float(f"{x:.6g}") for x in expected]
     pictures = {name.removesuffix(".svg") for name in data["files"] if name.endswith(".svg")}
     assert pictures == {name.removesuffix(".png") for name in data["files"] if ".png" in name}
 

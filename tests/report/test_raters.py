@@ -1,7 +1,11 @@
 """The raters of a report: the model beside them, who stands out, who is taken for whom."""
 
+import io
+
 import numpy as np
+import pandas as pd
 import pytest
+from sklearn.metrics import cohen_kappa_score
 
 from sklearn_lhcal.label_histogram import Annotations, fleiss_kappa, krippendorff_alpha
 from sklearn_lhcal.metrics import expected_accuracy, rater_comparison, rater_group_difference
@@ -11,6 +15,7 @@ pytest.importorskip("jinja2")
 pytest.importorskip("matplotlib")
 
 CLASSES = ["a", "b", "c"]
+NAMES = ["Ann", "Bob", "Cem", "Dee"]
 
 
 @pytest.fixture(scope="module")
@@ -20,8 +25,7 @@ def study():
     p = rng.dirichlet([0.4, 0.4, 0.4], 150)
     said = (p.cumsum(axis=1)[:, None] < rng.random((150, 4, 1))).sum(axis=2).clip(max=2)
     said[:, 3] = rng.integers(3, size=150)
-    names = ["Ann", "Bob", "Cem", "Dee"]
-    y = Annotations.from_matrix(np.array(CLASSES)[said], raters=names, classes=CLASSES)
+    y = Annotations.from_matrix(np.array(CLASSES)[said], raters=NAMES, classes=CLASSES)
     return said, y, p
 
 
@@ -76,6 +80,51 @@ def test_disputed_cases_have_votes_patient_and_reason(study, made):
     assert first["reason"] in made.html
 
 
+def test_a_disputed_case_says_who_said_what(study, made):
+    said, _, _ = study
+    for case in made.data["disputed"]:
+        own = said[int(case["case"])]
+        for k in set(own.tolist()):
+            who = [name for name, label in zip(NAMES, own, strict=True) if label == k]
+            assert f"{CLASSES[k]} {len(who)}: {', '.join(who)}" in case["labels"]
+
+
+def test_disputed_grades_are_those_furthest_apart(study, graded):
+    """a, a, c, c are in dispute more than a, b, c, c, of which more pairs differ."""
+    said, _, _ = study
+    pairs = [(r, s) for r in range(4) for s in range(4) if r != s]
+    apart = np.mean([np.abs(said[:, r] - said[:, s]) for r, s in pairs], axis=0)
+    found = [case["distance"] for case in graded.data["disputed"]]
+    np.testing.assert_allclose(found, np.sort(apart)[::-1][: len(found)], rtol=1e-12)
+    for case in graded.data["disputed"]:
+        assert case["distance"] == pytest.approx(apart[int(case["case"])])
+
+
+def test_agreement_of_two_raters_by_scikit_learn(study, made, graded):
+    said, _, _ = study
+    for data, weights in ((made.data, None), (graded.data, "quadratic")):
+        found = {
+            m["part"]: m["estimate"] for m in data["numbers"] if m["quantity"] == "cohen_kappa"
+        }
+        assert len(found) == 6
+        for part, kappa in found.items():
+            a, b = (said[:, NAMES.index(name)] for name in part.split(" and "))
+            assert kappa == pytest.approx(cohen_kappa_score(a, b, weights=weights), abs=1e-12)
+    assert "Agreement of two raters" in made.html
+
+
+def test_who_stands_out_has_an_interval_beside_the_median_rater(graded):
+    """By how often, and by how many steps, others disagree."""
+    table = {row["rater"]: " ".join(row["stands_out"]) for row in graded.data["raters"]["table"]}
+    for quantity, words in (("rater_error", "often than"), ("rater_steps", "in steps than")):
+        rows = [row for row in numbers(graded, quantity) if row[3] is not None]
+        median = np.median([row[4] for row in rows])
+        for row in rows:
+            apart = row[5] > median or row[6] < median
+            assert (words in table[row[3]]) == apart, row
+    assert "the dotted line is the median rater" in graded.html
+
+
 def test_sensitive_leaves_raters_and_patients_out(study):
     _, y, p = study
     patients = [f"patient {i // 2:02d}" for i in range(150)]
@@ -93,6 +142,13 @@ def test_labels_of_a_model_are_compared_with_one_more_rater(study):
     assert about == ["these_raters", "any_rater"]
     assert found.data["verdict"][0]["state"] == "better"
     assert 'id="calibration"' not in found.html
+    # nothing speaks of probabilities
+    assert found.data["title"] == "Comparison with raters"
+    assert not any("referral" in name or "reliability" in name for name in found.files)
+    disputed = pd.read_csv(io.BytesIO(found.files["tables/disputed.csv"]))
+    assert "predicted_disagreement" not in disputed
+    assert set(disputed["prediction"]) <= set(CLASSES)
+    assert "probability" not in found.html.partition('id="data"')[2].partition('id="classes"')[0]
     single = report(said[:, 0], hard)
     assert [verdict["state"] for verdict in single.data["verdict"]] == ["withheld"]
 
@@ -117,7 +173,10 @@ def test_an_order_of_the_classes_changes_no_share(made, graded):
     steps = {m["quantity"]: m for m in graded.data["numbers"] if m["unit"] == "steps"}
     assert set(steps) == {"excess_steps", "model_steps", "rater_steps"}
     ordered, plain = graded.data["raters"], made.data["raters"]
-    assert ordered["table"] == plain["table"]
+    for own, other in zip(ordered["table"], plain["table"], strict=True):
+        assert own["rater"] == other["rater"]
+        of_shares = [words for words in own["stands_out"] if "in steps" not in words]
+        assert of_shares == other["stands_out"]
     assert [line for line in ordered["sentences"] if "steps" not in line] == plain["sentences"]
     (line,) = (line for line in ordered["sentences"] if "steps" in line)
     assert "%" not in line

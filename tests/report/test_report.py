@@ -1,8 +1,10 @@
 """The report: its numbers are those of the public metrics, its page and its JSON hold any data."""
 
 import base64
+import csv
 import hashlib
 import html
+import io
 import json
 import os
 import re
@@ -324,6 +326,13 @@ def test_the_files_that_were_read_are_named(made):
     files = made.data["inputs"]["files"]
     assert set(files) == {"counts", "proba"}
     assert all(facts["sha256"] in made.html for facts in files.values())
+
+
+def test_tables_have_six_digits(made):
+    for name in (name for name in made.files if name.startswith("tables/")):
+        for line in csv.DictReader(io.StringIO(made.files[name].decode())):
+            for cell in filter(None, (line.get(end) for end in ("estimate", "low", "high"))):
+                assert cell == f"{float(cell):.6g}"
 
 
 def test_json_follows_its_schema(made, tmp_path):

@@ -539,7 +539,7 @@ def test_readers_without_a_common_name(tmp_path, capsys):
     files = ["--annotations", str(tmp_path / "wide.csv"), "--proba", str(tmp_path / "model.csv")]
     words = [*files, "--columns", "case", "--raters", "Smith", "Jones", "--dry-run"]
     assert command.main(["report", *words, "--output", str(tmp_path / "out")]) == 0
-    assert "case b: Jones: x, Smith: y" in capsys.readouterr().out
+    assert "case b: x 1: Jones; y 1: Smith" in capsys.readouterr().out
 
 
 def test_columns_by_several_patterns_and_names():
@@ -642,7 +642,7 @@ def test_grades_have_the_words_that_the_model_knows(clinic, capsys):
     about = ["--tidy", "--patient", "Patient", "--subgroups", "Site"]
     assert command.main([*clinic, *about, "--ordered", "none", "mild"]) == 0
     said = capsys.readouterr().out
-    assert "case lv-02: 1 (JS): mild, 2 (MK): none" in said
+    assert "case lv-02: none 1: 2 (MK); mild 1: 1 (JS)" in said
     assert "none < mild, from the lowest" in said
     # what cases are meets as labels do
     assert "patients → 3 stay together" in said

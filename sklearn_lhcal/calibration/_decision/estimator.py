@@ -77,6 +77,11 @@ class DecisionCalibration(Scaling):
     found once for all fits, on a grid of T with steps of 1%. This takes less time than the other
     scalings.
 
+    **Rare classes.** The cost that the model expects, `sklearn_lhcal.metrics.model_risk`, may be
+    far off, too high or too low, where few labels are of an expensive class: 4% of 200 are 8.
+    Believe `sklearn_lhcal.metrics.decision_risk` on other samples; more
+    calibration samples bring both together.
+
     Samples are dealt to the folds by their labels and predictions, so that their order does not
     matter.
 

@@ -60,7 +60,7 @@ def usual_panel(y: Annotations, w, least_raters: int) -> Panel:
 def told_panel(y: Annotations, w, least_raters: int) -> Panel:
     """`usual_panel`, and a warning where raters are few."""
     panel = usual_panel(y, w, least_raters)
-    warn_of_few(panel.n_raters, panel.worth, stacklevel=5)
+    warn_of_few(panel.n_raters, panel.worth)
     return panel
 
 

@@ -84,8 +84,10 @@ def prediction_powered(
     groups_rest : array-like of shape (n_rest,), optional
         Groups of the other samples; given where `groups` is given.
     raters : {"random", "fixed"}, optional
-        As in `confidence_interval`, for the raters of y. The proxy is fixed: nothing is said of
-        other proxies.
+        As in `confidence_interval`, for the raters of y: by default random for `Annotations` of
+        three raters or more. The proxy says nothing of new raters, so with few raters that interval
+        is hardly shorter than people's alone, or longer; "fixed" shows what the proxy is worth. The
+        proxy is fixed: nothing is said of other proxies.
     confidence_level, n_blocks, random_state
         As in `confidence_interval`.
     **options

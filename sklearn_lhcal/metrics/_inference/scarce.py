@@ -9,7 +9,6 @@ Differences and curves are means of terms X_i that are alike for most samples. H
 lie is seen from X_ik, the term of sample i if all its raters say k.
 """
 
-import warnings
 from collections.abc import Callable
 from math import isqrt
 from typing import Any
@@ -20,11 +19,12 @@ from scipy.optimize import brentq
 
 from ..._rows import KnownProbabilities, Labels, Rows
 from ..._utils.arrays import Floats, Indices, in_blocks, row_units
+from ..._utils.checks import warn
 from ..._utils.simplex import EPS
 from ..._utils.tags import OfSums
 from .._evaluate import Metric
 from .replicates import MeanStatistic, Statistic
-from .two_way import worth
+from .two_way import FIXED_RATERS, worth
 
 # samples that speak, below which the jackknife is not believed
 FEW = 10
@@ -36,6 +36,7 @@ _DRAWS = 4000
 # units at either end of their order that are drawn one by one
 _SINGLE = 500
 _TOO_SMALL = "the standard error may be too small"
+_FOR_NEW = f"{_TOO_SMALL} for new raters; {FIXED_RATERS}"
 # of how far a term may lie from the median: one label of five does
 _DIFFERS = 0.1
 # evaluated of samples, times their classes
@@ -98,9 +99,9 @@ def _between(
         return _UNKNOWN
     name = metric.name
     if np.ptp(each) <= 1e-12 * abs(each).max():
-        _warn(f"All {len(W)} samples or groups have the same {name}: the standard error is 0.", 6)
+        warn(f"All {len(W)} samples or groups have the same {name}: the standard error is 0.")
     elif raters:
-        _warn(f"Few samples differ from the others in {name}: {_TOO_SMALL} for new raters.", 6)
+        warn(f"Few samples differ from the others in {name}: {_FOR_NEW}")
     return endpoints(S, W, limits, level)
 
 
@@ -133,7 +134,8 @@ def difference_ends(
     if np.isnan(ends).any():
         return None
     if raters and not np.isnan(ends_of_few(*how, FEW)).any():
-        _warn(f"Few samples differ in their terms: {_TOO_SMALL} for new raters.")
+        name = "their terms" if one.metric is None else one.metric.name
+        warn(f"Few samples differ in {name}: {_FOR_NEW}")
     return *ends, True
 
 
@@ -318,9 +320,9 @@ def _shifted(metric: Metric, rows: Rows, level: float, few: int) -> ScarceEnds |
         f"{c} of {len(rows)} samples have a label other than the predicted one: {_TOO_SMALL}"
     )
     if metric.tags.takes_distribution:
-        _warn(f"{few_differ}.")
+        warn(f"{few_differ}.")
         return None
-    _warn(f"{few_differ}; the interval assumes one factor on the odds of these labels.")
+    warn(f"{few_differ}; the interval assumes one factor on the odds of these labels.")
     W, S = of_units(rows.weight * np.stack([np.ones(len(rows)), other]), rows)
     log_z = np.log(np.maximum(rows.z, EPS))
 
@@ -350,7 +352,3 @@ def _value(metric: Metric, rows: Rows, p: Floats) -> float:
     value = float(metric.value(Rows(labels, rows.prediction, rows.w, rows.groups)))
     # a calibrated prediction has a loss of 0, but for rounding
     return value if abs(value) > EPS else 0.0
-
-
-def _warn(found: str, stacklevel: int = 5) -> None:
-    warnings.warn(found, UserWarning, stacklevel=stacklevel)

@@ -17,6 +17,7 @@ from scipy.stats import t as student
 
 from ..._rows import Annotations
 from ..._utils.arrays import Floats, Indices, row_units
+from ..._utils.checks import warn
 from ..._utils.results import VarianceComponents
 
 # with fewer degrees of freedom Student's quantile is of no use
@@ -295,7 +296,7 @@ def check_several_raters(n_raters: int, least_raters: int) -> None:
     )
 
 
-def warn_of_few(n_raters: int, worth: float, stacklevel: int = 4) -> None:
+def warn_of_few(n_raters: int, worth: float) -> None:
     """Warn of few raters, or of few who give most of the labels."""
     if n_raters < FEW_RATERS:
         reason = f"There are only {n_raters} raters"
@@ -303,10 +304,7 @@ def warn_of_few(n_raters: int, worth: float, stacklevel: int = 4) -> None:
         reason = f"The {n_raters} raters are worth only {worth:.1f} with equal loads"
     else:
         return
-    warnings.warn(
-        f"{reason}: intervals for new raters may cover too rarely; {FIXED_RATERS}",
-        stacklevel=stacklevel,
-    )
+    warn(f"{reason}: intervals for new raters may cover too rarely; {FIXED_RATERS}")
 
 
 # -------------------------------------------------------------------------------------- variances
