@@ -13,7 +13,7 @@ from ..._utils.arrays import Floats, row_units
 from ..._utils.bins import Bins
 from ..._utils.checks import as_floats, checked, is_real
 from ..._utils.distances import Distance, is_linear
-from ..._utils.results import DataFrame, frame_of, result
+from ..._utils.results import DataFrame, fields, frame_of, result
 from ..._utils.types import ArrayLike, BinsLike, Groups, LabelsLike, Raters, Strategy, Weights
 from .._binned import squares
 from .._disagreement import pair_rates
@@ -59,14 +59,8 @@ class ReliabilityCurve(NamedTuple):
 
     def to_frame(self) -> "DataFrame":
         """A pandas DataFrame, one row for each bin."""
-        return frame_of(
-            {"from": self.edges[:-1]},
-            to=self.edges[1:],
-            mean_predicted=self.mean_predicted,
-            mean_observed=self.mean_observed,
-            interval=self.interval,
-            bin_counts=self.bin_counts,
-        )
+        of_bins = fields(self, "mean_predicted", "bin_counts")
+        return frame_of({"from": self.edges[:-1]}, to=self.edges[1:], **of_bins)
 
 
 @checked
