@@ -28,7 +28,8 @@ from .replicates import Statistic, statistic_of
 from .scarce import ScarceEnds, difference_ends, scarce_ends
 from .two_way import FIXED_RATERS, Design, Panel, Replicates, Spread, over_raters, spread_of
 
-_ANGLES = 20_001  # of points on an ellipse
+# of points on an ellipse
+_ANGLES = 20_001
 # of labels that are not of the commonest class, and raters
 _RARE = 0.1
 _SEVERAL_RATERS = 15
@@ -485,15 +486,12 @@ def interval_over_splits(
     # whose squares are numbers still
     if np.abs(x).max() > 1e150:
         raise ValueError("values must lie between -1e150 and 1e150.")
-    q = 0.0
-    if test_fraction is not None:
-        q = test_fraction
+    q = test_fraction or 0.0
     S = len(x)
     spread = Spread(x.var(ddof=1) * (1 / S + q / (1 - q)), S - 1.0, VarianceComponents(0.0))
     mean, low, high = _ends(float(x.mean()), spread, confidence_level).tolist()
     error = float(np.sqrt(spread.variance))
-    made = {"confidence_level": confidence_level, "df": S - 1.0}
-    return ConfidenceInterval(mean, low, high, error, **made)
+    return ConfidenceInterval(mean, low, high, error, confidence_level=confidence_level, df=S - 1.0)
 
 
 @checked
