@@ -60,7 +60,8 @@ def frame_of(index: dict[str, Any], **columns: Any) -> "DataFrame":
 def fields(found: Any, first: str, last: str) -> dict[str, Any]:
     """The fields of a result from one to another, by name, in their order."""
     names = found._fields
-    return {n: getattr(found, n) for n in names[names.index(first) : names.index(last) + 1]}
+    chosen = names[names.index(first) : names.index(last) + 1]
+    return {name: getattr(found, name) for name in chosen}
 
 
 def _table(found: Any) -> Any:

@@ -79,7 +79,8 @@ def _of_pair(statistic: Statistic, block: Blocks, one, other) -> tuple[Floats, i
     rows = np.intersect1d(row[one], row[other])
     if len(rows) < _LEAST_ROWS:
         return None
-    of_pair = Statistic(statistic.value, statistic.data.keep(one | other).take(rows))
+    part = statistic.data.keep(one | other).take(rows)
+    of_pair = Statistic(statistic.value, part)
     T = of_pair.estimate()
     inside, code = np.unique(block.code[rows], return_inverse=True)
     values = np.full(block.n + 1, T)
