@@ -1,7 +1,6 @@
 """Arrays by what they hold, for signatures; and blocks of their samples."""
 
 from collections.abc import Callable, Iterator
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +13,8 @@ Mask = NDArray[np.bool_]
 # samples, and values, whose temporary arrays stay in the processor's cache
 _ROWS = 8192
 _VALUES = 2**17
+# numbers per array while draws are used together
+_DRAWS = 2**21
 
 
 def row_blocks(n: int, n_columns: int) -> Iterator[slice]:
@@ -24,13 +25,13 @@ def row_blocks(n: int, n_columns: int) -> Iterator[slice]:
 
 def in_blocks(of_rows: Callable[[slice], NDArray], n: int, n_columns: int) -> Floats:
     """``of_rows(rows)``, one value or more a sample, of such blocks of samples, joined."""
-    result: Any = None
-    for rows in row_blocks(n, n_columns):
-        part = of_rows(rows)
-        if result is None:
-            result = np.empty((n, *part.shape[1:]))
-        result[rows] = part
-    return result
+    return np.concatenate([of_rows(rows) for rows in row_blocks(n, n_columns)])
+
+
+def in_batches(draw: Callable, size: int, n_draws: int, generator, most: int = _DRAWS) -> Iterator:
+    """``draw(generator, S)``, S draws of `size` numbers each: all draws, some at a time."""
+    batch = max(most // size, 1)
+    return (draw(generator, min(batch, n_draws - at)) for at in range(0, n_draws, batch))
 
 
 def row_units(groups: NDArray | None, n: int) -> Indices:

@@ -34,56 +34,38 @@ class Bins:
     """
 
     def __init__(self, z: NDArray, n_bins, strategy: str, limits: Any = None):
-        self.edges: Floats  # (K, B+1), short rows padded with NaN
         K = z.shape[1]
         if is_count(n_bins) and n_bins * K > _MOST:
             raise ValueError(f"n_bins={n_bins} bins of {K} columns are more than {_MOST} bins.")
-        # whether other values have the same bins
-        self.fixed = True
-        self._uniform = False
-        self._limits = limits
-        margin = None
         given = n_bins if is_real(n_bins) else any_array(n_bins, "n_bins")
+        # whether other values have the same bins
+        self.fixed = np.ndim(given) == 1 or strategy == "uniform"
+        # edges are of shape (K, B+1), short rows padded with NaN
         if np.ndim(given) == 1:
             edges = as_floats(given, "n_bins")
             if len(edges) < 2 or not np.isfinite(edges).all() or (np.diff(edges) <= 0).any():
                 raise ValueError("n_bins must be strictly ascending edges, finite, two at least.")
             self.edges = np.tile(edges, (K, 1))
-            margin = below(self.edges[:, 1:], np.diff(self.edges))
         elif not is_count(n_bins):
             raise ValueError(
                 f"n_bins must be a positive integer or an array of edges, got {n_bins!r}."
             )
         elif strategy == "uniform":
-            self._uniform = True
-            self.edges = np.tile(np.linspace(0, 1, int(n_bins) + 1), (K, 1))
-            if limits is not None:
-                low, high = limits
-                self.edges = low[:, None] + (high - low)[:, None] * self.edges
+            low, high = (np.zeros(K), np.ones(K)) if limits is None else limits
+            share = np.linspace(0, 1, int(n_bins) + 1)
+            self.edges = low[:, None] + (high - low)[:, None] * share
         else:
-            self.fixed = False
             self.edges = _merged(np.quantile(z, np.linspace(0, 1, int(n_bins) + 1), axis=0).T)
         self.n_bins = self.edges.shape[1] - 1
         upper = self.edges[:, 1:]
-        if margin is None:
-            # quantiles are values themselves
-            margin = _ROUNDING * np.abs(upper)
+        # quantiles are values themselves
+        margin = below(upper, np.diff(self.edges)) if self.fixed else _ROUNDING * np.abs(upper)
         self._inner = [e[~np.isnan(e)][:-1] for e in upper - margin]
 
     def index(self, z: NDArray) -> Indices:
-        """Bin of each value, shape of z: min(⌊z·B⌋, B−1) where bins are uniform."""
-        if self._uniform:
-            B = self.n_bins
-            scaled = z * B
-            if self._limits is not None:
-                low, high = self._limits
-                scaled = (z - low) / np.where(high > low, high - low, 1.0) * B
-            scaled += B * below(1.0, 1 / B)
-            # beyond 1 are entropies, however large
-            return np.minimum(scaled, B - 1, out=scaled).astype(np.intp)
-        return np.stack(
-            [np.searchsorted(e, z[:, k], side="right") for k, e in enumerate(self._inner)], axis=1
-        )
+        """Bin of each value, shape of z; the last one for what is beyond it."""
+        columns = [np.searchsorted(e, z[:, k], side="right") for k, e in enumerate(self._inner)]
+        return np.stack(columns, axis=1)
 
 
 def below(edge: NDArray | float, width: NDArray | float) -> Any:

@@ -137,7 +137,7 @@ def check_finite(a: NDArray, name: str, remedy: str = "drop or repair these samp
     finite = np.isfinite(a)
     if finite.all():
         return
-    row = int(np.flatnonzero(~finite.reshape(len(a), -1).all(axis=1))[0])
+    row = finite.reshape(len(a), -1).all(axis=1).argmin()
     raise ValueError(f"{name} contains NaN or infinite values (first in sample {row}); {remedy}.")
 
 
@@ -176,7 +176,8 @@ def warn(message: str, category: type[Warning] = UserWarning) -> None:
 def warn_alike(names: NDArray, what: str) -> None:
     """Warn of names that differ only in case or blanks, and of text that once was no name."""
     text = [name for name in names.tolist() if isinstance(name, str)]
-    notes = [f"{group} differ only in case or blanks" for group in spelt_alike(names)]
+    alike = "differ only in case or blanks, see tidy= of label_table"
+    notes = [f"{group} {alike}" for group in spelt_alike(names)]
     notes += [f"{name!r} may be a missing value" for name in text if plainly(name) in _GAPS]
     notes += [f"{name!r} may be a list, see label_table" for name in text if name[:1] in ("[", "{")]
     if notes:

@@ -39,10 +39,9 @@ class Costs(NamedTuple):
         if d.dtype.kind == "b" and D == 2 and not named:
             # whether the second one is taken
             d = d.astype(np.intp)
-        if self.decisions is None or (
-            d.dtype.kind in "iu" and self.decisions.dtype.kind not in "iu"
-        ):
-            if d.dtype.kind not in "iu":
+        numbers = d.dtype.kind in "iu"
+        if self.decisions is None or (numbers and self.decisions.dtype.kind not in "iu"):
+            if not numbers:
                 raise ValueError(
                     f"decisions must be column numbers, got dtype {d.dtype}; decisions by name "
                     "need a cost matrix that is a frame with these column names."
@@ -126,9 +125,7 @@ def bayes_columns(z: Floats, C: Floats) -> Indices:
 
 def expected_costs(p: Floats, C: Floats) -> Floats:
     """Σ_k p_k C_kd of all decisions, (..., D), for p (..., K); (..., n, D) with costs a sample."""
-    if C.ndim == 3:
-        return np.einsum("...nk,nkd->...nd", p, C)
-    return np.einsum("...k,kd->...d", p, C)
+    return np.einsum("...k,...kd->...d", p, C)
 
 
 def expected_cost(p: Floats, d: Indices, C: Floats) -> NDArray:

@@ -24,10 +24,10 @@ def default_classifier():
     # here, because `import sklearn_lhcal` shall stay quick
     from sklearn.linear_model import LogisticRegression
 
-    routed = get_config()["enable_metadata_routing"]
-    return (
-        LogisticRegression().set_fit_request(sample_weight=True) if routed else LogisticRegression()
-    )
+    classifier = LogisticRegression()
+    if get_config()["enable_metadata_routing"]:
+        classifier.set_fit_request(sample_weight=True)
+    return classifier
 
 
 def is_search(estimator) -> bool:
@@ -79,9 +79,7 @@ def class_order(estimator, X):
             return np.asarray(classes)
         else:
             estimator = estimator.estimator
-    if hasattr(estimator, "classes_"):
-        return np.asarray(estimator.classes_)
-    return None
+    return getattr(estimator, "classes_", None)
 
 
 def own_classes(model, classes: NDArray) -> NDArray:

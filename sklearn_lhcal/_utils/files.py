@@ -52,7 +52,7 @@ def read_file(
     ValueError
         Another suffix; what is broken, or would fill the memory.
     """
-    kind = path.with_suffix("").suffix.lower() if path.suffix == ".gz" else path.suffix.lower()
+    kind = Path(path.name.removesuffix(".gz")).suffix.lower()
     if kind not in READERS:
         raise ValueError(f"{path.name} must end in {', '.join(READERS)}, or that and .gz")
     if not path.is_file():
@@ -143,8 +143,7 @@ def _csv(path: Path, name: str, stays: Callable, sheet: str | None) -> tuple:
     frame = pd.read_csv(io.StringIO(text), **options)
     if separator != ",":
         commas = pd.read_csv(io.StringIO(text), decimal=",", **options)
-        numbers = (commas, frame)
-        frame = max(numbers, key=lambda frame: len(frame.select_dtypes("number").columns))
+        frame = max(commas, frame, key=lambda read: len(read.select_dtypes("number").columns))
     return _without_questions(frame.dropna(how="all")), notes
 
 

@@ -57,6 +57,13 @@ def frame_of(index: dict[str, Any], **columns: Any) -> "DataFrame":
     return pd.DataFrame(shown, index=at if len(index) > 1 else at.get_level_values(0))
 
 
+def fields(found: Any, first: str, last: str) -> dict[str, Any]:
+    """The fields of a result from one to another, by name, in their order."""
+    names = found._fields
+    chosen = names[names.index(first) : names.index(last) + 1]
+    return {name: getattr(found, name) for name in chosen}
+
+
 def _table(found: Any) -> Any:
     """The result as a DataFrame; None where it has no rows, or pandas is absent."""
     try:

@@ -54,7 +54,7 @@ def check_proba(proba: ArrayLike, *, name: str = "proba") -> Floats:
     if z.ndim == 1:
         check_finite(z, name)
         if z.max(initial=0.0) > 1:
-            row = int(np.flatnonzero(z > 1)[0])
+            row = (z > 1).argmax()
             raise ValueError(
                 f"{name} has probabilities above 1 (first in sample {row}: {z[row]:.6g}). If it "
                 "holds labels, pass integers or names; if log-odds, scipy.special.expit of them."
@@ -66,7 +66,7 @@ def check_proba(proba: ArrayLike, *, name: str = "proba") -> Floats:
         raise ValueError(f"{name} has no samples, or no columns.")
     check_finite(z, name)
     if z.min() < 0:
-        row = int(np.flatnonzero((z < 0).any(axis=1))[0])
+        row = (z < 0).any(axis=1).argmax()
         raise ValueError(
             f"{name} has negative values (first in sample {row}). If it holds logits, convert them "
             'with scipy.special.softmax, or tell a calibrator so with estimator="logits".'
@@ -80,7 +80,7 @@ def check_proba(proba: ArrayLike, *, name: str = "proba") -> Floats:
         tolerance = 1e-5
         off = np.abs(total - 1) > tolerance
     if off.any():
-        row = int(np.flatnonzero(off)[0])
+        row = off.argmax()
         raise ValueError(
             f"Each sample of {name} must sum to 1 (within {tolerance:g}); sample {row} sums to "
             f"{total[row]:.9g}. Divide by the sums if they were rounded or are unnormalised, "

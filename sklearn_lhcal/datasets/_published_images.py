@@ -15,13 +15,14 @@ from ._download import PublishedFile, description, fetch
 _CIFAR10H_COMMIT = "48da312b193b82e6939ec20f23d1f09cbdd849c8"
 _CIFAR10H_URL = f"https://raw.githubusercontent.com/jcpeterson/cifar-10h/{_CIFAR10H_COMMIT}/data"
 _CIFAR10H_SHA256 = "9b36b4550349af56c79083356312eb4af856cc5fd3caf1f669d40b9d0bbb69ff"
-_LARGEST_CIFAR10H = 8_000_000  # bytes; the published file has 800,128
+# bytes; the published file has 800,128
+_LARGEST_CIFAR10H = 8_000_000
 _CIFAR10H_FILE = "cifar10h-counts.npy"
 _CIFAR10H_CLASSES = "airplane automobile bird cat deer dog frog horse ship truck"
-_CIFAR10H_RATERS = (40, 70)  # each sample has about 51
-_CIFAR10H_FIRST_HALF = (
-    "c677e7a514a9b967e41ba00ddde3305063dc9e034a1e19b923503ba0be0909fb"  # SHA256, int64, C order
-)
+# each sample has about 51
+_CIFAR10H_RATERS = (40, 70)
+# SHA256, int64, C order
+_CIFAR10H_FIRST_HALF = "c677e7a514a9b967e41ba00ddde3305063dc9e034a1e19b923503ba0be0909fb"
 
 
 @checked

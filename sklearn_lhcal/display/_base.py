@@ -238,8 +238,7 @@ def draw_curves(ax, x, values, interval, names: dict, line_kwargs, band_kwargs):
     for i, name in names.items():
         style = styled(own_lines[i], linewidth=1.6, color=color_of(i), label=name)
         lines += ax.plot(x, values[i], **style)
-        if interval is not None:
-            bands.append(draw_band(ax, x, interval[i], lines[-1], own_bands[i]))
+        bands.append(draw_band(ax, x, interval[i], lines[-1], own_bands[i]))
     return lines, bands
 
 

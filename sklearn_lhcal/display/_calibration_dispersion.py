@@ -36,11 +36,10 @@ def _both_losses(
     if not several.any():
         raise ValueError("No sample of y has two raters; the losses need some.")
     if not several.all():
-        weight: Any = np.ones(len(several)) if sample_weight is None else sample_weight
+        sample_weight = np.ones(len(several)) if sample_weight is None else sample_weight
         # other lengths are refused below
-        sample_weight = (
-            np.multiply(weight, several) if np.shape(weight) == several.shape else weight
-        )
+        if np.shape(sample_weight) == several.shape:
+            sample_weight = np.multiply(sample_weight, several)
     losses = (calibration_loss, dispersion_loss)
     metrics = {of.__name__: partial(of, n_bins=n_bins, strategy=strategy) for of in losses}
     options |= {"sample_weight": sample_weight, "random_state": random_state}

@@ -146,9 +146,8 @@ class ReferralCurveDisplay(NamedDisplay):
 
 def _in_words(rule) -> str:
     """What the legend says of a rule."""
-    if isinstance(rule, str):
-        return f"by {rule.replace('_', ' ')}"
-    return "by given priorities"
+    words = rule if isinstance(rule, str) else "given priorities"
+    return f"by {words.replace('_', ' ')}"
 
 
 class PolicyCurveDisplay(PredictionDisplay):

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
-from .._utils.arrays import Floats, Indices, Integers
+from .._utils.arrays import Indices, Integers
 from .._utils.checks import any_array, as_names, checked, plain_array, take_rows, warn, warn_alike
 from .._utils.types import ArrayLike, LabelsLike, Seed, Selection
 from ._adjudication import AdjudicatedRatingsWarning, looks_adjudicated
@@ -110,11 +110,6 @@ class Ratings(Labels):
         return np.repeat(np.arange(len(self.indptr) - 1), np.diff(self.indptr))
 
     @property
-    def n(self) -> Floats:
-        """Raters of each sample n_i, shape (n_samples,)."""
-        return np.diff(self.indptr).astype(np.float64)
-
-    @property
     def n_raters(self) -> int:
         """How many raters gave a label in these samples."""
         return int(np.count_nonzero(np.bincount(self.rater, minlength=len(self.raters))))
@@ -137,7 +132,7 @@ class Ratings(Labels):
         part = super().take(rows)
         index = np.arange(len(self))[rows]
         sizes = self.indptr[index + 1] - self.indptr[index]
-        part.indptr = np.concatenate([[0], np.cumsum(sizes)])
+        part.indptr = np.append(0, np.cumsum(sizes))
         moved = self.indptr[index] - part.indptr[:-1]
         ratings = np.arange(part.indptr[-1]) + np.repeat(moved, sizes)
         part.rater = self.rater[ratings]
@@ -306,7 +301,6 @@ class Annotations(Ratings):
         array([7, 8])
         """
         long = read_table(table, item, rater, label, order)
-        long, left_out = without_others(long, not_a_class)
         row, names = coded(long.item, "item")
         speaker, raters = coded(long.rater, "rater")
         for codes, word in ((row, "item"), (speaker, "rater")):
@@ -319,9 +313,7 @@ class Annotations(Ratings):
         if items is not None:
             row, names = placed(row, names, as_names(items, "items"))
         long = long._replace(item=row, rater=speaker)
-        classes = long.classes if classes is None else classes
-        parts = assembled(long, names, raters, classes, on_duplicate)
-        return cls._of(parts, classes, left_out)
+        return cls._of(long, names, raters, classes, not_a_class, on_duplicate)
 
     @classmethod
     @checked
@@ -375,12 +367,10 @@ class Annotations(Ratings):
                [0, 3]])
         """
         long, items = read_matrix(matrix)
-        long, left_out = without_others(long, not_a_class)
         names = rater_names(matrix, raters)
         if ordered:
             long = long._replace(order=long.rater)
-        classes = long.classes if classes is None else classes
-        return cls._of(assembled(long, items, names, classes), classes, left_out)
+        return cls._of(long, items, names, classes, not_a_class)
 
     @classmethod
     def from_counts(cls, y: LabelsLike) -> Self:
@@ -412,7 +402,7 @@ class Annotations(Ratings):
         n, K = labels.shape
         N = int(labels.counts.sum())
         label = np.repeat(np.tile(np.arange(K), n), labels.counts.ravel())
-        indptr = np.concatenate([[0], np.cumsum(labels.counts.sum(axis=1))])
+        indptr = np.append(0, np.cumsum(labels.counts.sum(axis=1)))
         made = cls(indptr, np.arange(N), label, raters=np.arange(N), classes=np.arange(K))
         made.classes = labels.classes
         made.graded = labels.graded
@@ -421,7 +411,11 @@ class Annotations(Ratings):
         return made
 
     @classmethod
-    def _of(cls, parts: dict, classes, left_out: dict) -> Self:
+    def _of(cls, long, items, raters, classes, not_a_class, on_duplicate: str = "raise") -> Self:
+        """Of a table whose items and raters are numbers by now."""
+        long, left_out = without_others(long, not_a_class)
+        classes = long.classes if classes is None else classes
+        parts = assembled(long, items, raters, classes, on_duplicate)
         warn_alike(parts["raters"], "raters")
         if classes is None:
             warn_alike(parts["classes"], "classes")
@@ -461,7 +455,7 @@ class Annotations(Ratings):
                 f"{kept.dtype} and shape {kept.shape}."
             )
         part = copy.copy(self)
-        part.indptr = np.concatenate([[0], np.cumsum(kept)])[self.indptr]
+        part.indptr = np.append(0, np.cumsum(kept))[self.indptr]
         part.rater = self.rater[kept]
         part.label = self.label[kept]
         part.counts = part._count(self.shape[1])

@@ -66,11 +66,6 @@ class MultinomialObjective:
             curvature[rows] = np.maximum(self.scale * n * p * (1 - p), 1e-16)[:, first:]
         return gradient.reshape(margins.shape), curvature.reshape(margins.shape)
 
-    def forget(self) -> None:
-        """Leave what a fitted model does not need: the labels and their weights."""
-        self.counts = None
-        self.weight = None
-
 
 def class_shares(margins: Floats) -> Floats:
     """Probabilities of the margins; the first of two classes has the margin 0."""
@@ -117,8 +112,8 @@ class BoostedTrees(ClassifierMixin, BaseEstimator):
             scale = 1.0
         objective = MultinomialObjective(counts[:, seen], weight, prior, scale)
         model = self._model(objective, K).fit(X, np.zeros(len(counts), np.float32), **fit_params)
-        # the objective stays with the model
-        objective.forget()
+        # the objective stays with the model, which does not need the labels and their weights
+        objective.counts = objective.weight = None
         self.model_ = model
         self.prior_ = prior
         self.classes_ = labels.classes[seen]

@@ -119,7 +119,8 @@ def label_table(
     Warns
     -----
     UserWarning
-        Labels, or raters, that differ only in case and blanks; raters who share no item.
+        Labels that differ only in words behind a number; what `tidy` made one; raters who share no
+        item. Of spellings that differ in case and blanks `Annotations` warn.
 
     Examples
     --------
@@ -134,8 +135,6 @@ def label_table(
     >>> label_table(records, item="id", rater="votes{key}", label="votes{}").values.tolist()
     [['q1', 'Ann', 'yes'], ['q1', 'Bob', 'no']]
     """
-    import pandas as pd
-
     roles: dict[str, Any] = {"rater": rater, "label": label, "finding": finding}
     roles |= {"order": order, "weight": weight, "total": total}
     roles = {f"item{i}": name for i, name in enumerate(_names(item))} | roles
@@ -175,7 +174,7 @@ def label_table(
         table = _without_repeats(table, on_duplicate)
     table = table.rename(columns={f"also{i}": name for i, name in enumerate(others)})
     columns = ["item", "rater", "finding", "label", "order", *others]
-    made = pd.DataFrame(table[[name for name in columns if name in table]]).reset_index(drop=True)
+    made = table[[name for name in columns if name in table]].reset_index(drop=True)
     made.attrs["n_blank"] = n_blank
     return made
 
@@ -314,14 +313,13 @@ def _entries(node: Any, path: str) -> list[tuple[Any, str]]:
     """The entries of a list, a text or a dict, each with the rest of the path; None for none."""
     step: Any = _STEP.match(path)
     rest = path[step.end() :]
-    if step[0].startswith("["):
-        if step[1] and isinstance(node, str):
-            found: Iterable = [part.strip() for part in node.split(step[1]) if part.strip()]
-        else:
-            node = _opened(node)
-            found = node if isinstance(node, (list, tuple, np.ndarray)) else []
+    separator = step[1]
+    node = node if separator else _opened(node)
+    if separator and isinstance(node, str):
+        found: Iterable = [part.strip() for part in node.split(separator) if part.strip()]
+    elif step[0].startswith("["):
+        found = node if isinstance(node, (list, tuple, np.ndarray)) else []
     else:
-        node = _opened(node)
         entries = node.items() if isinstance(node, Mapping) else []
         found = [key if step[2] else value for key, value in entries]
     return [(entry, rest) for entry in found] or [(None, "")]
@@ -422,13 +420,13 @@ def _tidied(table, tidy: bool, classes: list) -> Any:
     """One spelling of each label and rater; or a warning that there are several."""
     known = {plainly(name): name for name in classes}
     for column in {"label", "rater"} & set(table):
+        graded = column == "label"
         given = table[column].dropna().map(str)
-        counts = given.value_counts()
         groups: dict[str, list] = {}
-        for name in counts.index:
-            first = _spellings(name, column == "label")[0]
-            groups.setdefault(plainly(first), []).append(name)
-        alike = [names for names in groups.values() if len(names) > 1]
+        for name in given.value_counts().index:
+            groups.setdefault(plainly(_spellings(name, graded)[0]), []).append(name)
+        # of those that differ in case and blanks alone Annotations warn
+        alike = [names for names in groups.values() if len(set(map(plainly, names))) > 1]
         if alike and not tidy:
             warn(
                 f"{column}: {'; '.join(', '.join(map(repr, names)) for names in alike[:10])} "
@@ -437,10 +435,8 @@ def _tidied(table, tidy: bool, classes: list) -> Any:
         if tidy:
             new: dict[str, str] = {}
             for names in groups.values():
-                parts = [part for name in names for part in _spellings(name, column == "label")]
-                wanted = {
-                    known[plainly(p)] for p in parts if column == "label" and plainly(p) in known
-                }
+                parts = [part for name in names for part in _spellings(name, graded)]
+                wanted = {known[plainly(p)] for p in parts if graded and plainly(p) in known}
                 if len(wanted) > 1:
                     raise ValueError(f"The labels {names[:10]} are {sorted(wanted)} at once.")
                 new |= dict.fromkeys(names, wanted.pop() if wanted else parts[0])

@@ -255,7 +255,7 @@ class Labels:
 
     def plain(self) -> NDArray | Self:
         """What estimators that take counts are given: an array, unless it would lose something."""
-        counted = self.classes is None or np.array_equal(self.classes, np.arange(self.shape[1]))
+        counted = np.array_equal(names_of(self), np.arange(self.shape[1]))
         one_class = self.shape[1] == 1
         return self.counts if counted and not self.known and not one_class else self
 
@@ -409,7 +409,7 @@ def one_hot(labels: NDArray, graded: bool = False) -> tuple[Integers, NDArray]:
     else:
         gaps = labels != labels
     if gaps.any():
-        row = int(np.flatnonzero(gaps)[0])
+        row = gaps.argmax()
         raise ValueError(f"y contains missing labels, NaN or None (first in sample {row}); {HINT}")
     if labels.dtype.kind == "f":
         if np.isinf(labels).any():
@@ -475,4 +475,4 @@ def _finite(a: NDArray) -> Floats:
 
 def _first(wrong: Mask) -> str:
     """Where the first wrong value of a matrix is."""
-    return f"first in sample {int(np.flatnonzero(wrong.any(axis=1))[0])}"
+    return f"first in sample {wrong.any(axis=1).argmax()}"

@@ -220,57 +220,45 @@ def without_others(long: Long, others) -> tuple[Long, dict]:
     return long._replace(label=label, classes=classes), left_out
 
 
-def in_classes(label: Indices, found: NDArray, classes) -> tuple[Indices, NDArray]:
-    """The number of each label among the classes, these by default those found; the classes."""
-    # distinct labels are 1-D labels, and are checked and meet classes as such
-    labels = Labels(*one_hot(found, graded=classes is not None), single=True)
-    labels = labels.in_order(sorted_names(found) if classes is None else classes)
-    return labels.majority[label], labels.classes
-
-
-def assembled(
-    long: Long, items: NDArray, raters: NDArray, classes, on_duplicate: str = "raise"
-) -> dict:
+def assembled(long: Long, items: NDArray, raters: NDArray, classes, on_duplicate: str) -> dict:
     """What `Annotations` are made of; items and raters of the table are numbers by now."""
     label, result = coded(long.label, "label")
     given = label >= 0
     if not given.any():
         raise ValueError("label holds no labels: all labels are missing.")
-    row = long.item[given]
-    rater = long.rater[given]
     when = None
     if long.order is not None:
         when, _ = coded(sortable(long.order[given]), "order")
         if (when < 0).any():
             raise ValueError("order has missing values; give each label one, or drop order.")
-    order, indptr = arranged(row, items, rater, raters, when, on_duplicate)
+    said = Long(long.item[given], long.rater[given], label[given], when)
+    order, indptr = arranged(said, items, raters, on_duplicate)
     # labels that were dropped have no class
-    seen, label = np.unique(label[given][order], return_inverse=True)
-    label, columns = in_classes(label, result[seen], classes)
+    seen, label = np.unique(said.label[order], return_inverse=True)
+    found = result[seen]
+    # distinct labels are 1-D labels, and are checked and meet classes as such
+    labels = Labels(*one_hot(found, graded=classes is not None), single=True)
+    labels = labels.in_order(sorted_names(found) if classes is None else classes)
     return {
         "indptr": indptr,
-        "rater": rater[order],
-        "label": label,
+        "rater": said.rater[order],
+        "label": labels.majority[label],
         "raters": raters,
-        "classes": columns,
+        "classes": labels.classes,
         "items": items,
         "ordered": when is not None,
     }
 
 
 def arranged(
-    row: Indices,
-    items: NDArray,
-    rater: Indices,
-    raters: NDArray,
-    when: NDArray | None,
-    on_duplicate: str,
+    said: Long, items: NDArray, raters: NDArray, on_duplicate: str
 ) -> tuple[Indices, Indices]:
     """The order of labels by sample, and where each sample begins in it.
 
-    Within a sample they are in the order of `when`, else by rater: the order of a table's rows
-    makes no difference then.
+    Within a sample they are in the order in which they were given, else by rater: the order of a
+    table's rows makes no difference then.
     """
+    row, rater, _, when = said[:4]
     # one number for a sample's rater sorts faster than two
     pair = row * len(raters) + rater
     order = np.argsort(pair, kind="stable") if when is None else np.lexsort((when, pair))
@@ -287,4 +275,4 @@ def arranged(
     if when is not None:
         order = order[np.lexsort((when[order], row[order]))]
     sizes = np.bincount(row[order], minlength=len(items))
-    return order, np.concatenate([[0], np.cumsum(sizes)])
+    return order, np.append(0, np.cumsum(sizes))

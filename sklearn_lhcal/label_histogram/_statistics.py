@@ -7,13 +7,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammaln
 
-from .._utils.arrays import Floats, Integers
+from .._utils.arrays import Floats, Integers, in_blocks
 from .._utils.checks import checked
 from .._utils.types import ArrayLike, LabelsLike
 from ._labels import Labels, read_labels
-
-# Entries in memory at a time.
-_BLOCK = 2_000_000
 
 
 def pairwise_disagreement(y: LabelsLike) -> Floats:
@@ -108,11 +105,11 @@ def u_statistic(y: LabelsLike, kernel: Callable[[Integers], ArrayLike], order: i
             f"The kernel must return one value per sample, {len(subsets)}; it returned shape "
             f"{values.shape}."
         )
-    estimate = np.empty((len(labels), *values.shape[1:]))
-    step = max(1, _BLOCK // subsets.size)
-    for start in range(0, len(labels), step):
-        block = slice(start, start + step)
-        estimate[block] = _subset_probability(labels.take(block), subsets) @ values
+
+    def of_rows(rows: slice) -> Floats:
+        return _subset_probability(labels.take(rows), subsets) @ values
+
+    estimate = in_blocks(of_rows, len(labels), subsets.size)
     estimate[labels.n < order] = np.nan
     return estimate
 

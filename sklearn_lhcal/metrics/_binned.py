@@ -143,17 +143,18 @@ class BinSums:
         W_b, W = self.w, self.w[0].sum()
         safe = np.where(W_b > 0, W_b, 1.0)
         several = self._several()
-        if self.correction == "residual":  # (W_b/W)·[(Σwe)² − Σw²e²] / [(Σw)² − Σw²]
+        # (W_b/W)·[(Σwe)² − Σw²e²] / [(Σw)² − Σw²]
+        if self.correction == "residual":
             pairs = np.where(several, W_b**2 - self.ww, 1.0)
             return np.where(several, W_b / W * (self.we**2 - self.wwee) / pairs, 0.0)
         plugin = W_b / W * (self.we / safe) ** 2
         if self.correction is None:
             return plugin
-        h = self.ww / safe / safe  # Σ p², p_i = w_i/W_b
+        # Σ p², p_i = w_i/W_b
+        h = self.ww / safe / safe
         variance = np.maximum(self.wmm / safe - ((self.we + self.wz) / safe) ** 2, 0.0)
-        return np.where(
-            several, plugin - W_b / W * variance * h / np.where(several, 1 - h, 1.0), 0.0
-        )
+        noise = W_b / W * variance * h / np.where(several, 1 - h, 1.0)
+        return np.where(several, plugin - noise, 0.0)
 
     def _several(self) -> Mask:
         """Where a bin can be corrected, (K, B): more than one sample in it, or group."""
@@ -166,15 +167,13 @@ class BinSums:
         dropped = np.where(self._several(), 0.0, self.w).sum()
         return float(dropped / self.w.sum())
 
-    def gaps(self) -> Floats:
-        """|c̄ − z̄| of each class and bin, (K, B); 0 in empty bins."""
-        return np.abs(self.we) / np.where(self.w > 0, self.w, 1.0)
-
     def powers(self, p: float) -> Floats:
         """``Σ_b W_b/W |c̄−z̄|^p`` of each class, (K,), P1 Def. 2; for p = ∞ the largest gap."""
+        # 0 in empty bins
+        gaps = np.abs(self.we) / np.where(self.w > 0, self.w, 1.0)
         if np.isinf(p):
-            return self.gaps().max(axis=1)
-        return (self.w * self.gaps() ** p).sum(axis=1) / self.w[0].sum()
+            return gaps.max(axis=1)
+        return (self.w * gaps**p).sum(axis=1) / self.w[0].sum()
 
     def epistemic_loss(self) -> Floats:
         """EL_kb of shape (K, B).

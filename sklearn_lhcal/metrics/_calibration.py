@@ -23,7 +23,8 @@ from ._evaluate import points_of, score, signed_root
 from ._label_histogram import least_raters
 from ._predicted_labels import EPS
 
-_MUCH = 0.05  # weight in bins that one group or rater fills, above which a warning says so
+# weight in bins that one group or rater fills, above which a warning says so
+_MUCH = 0.05
 
 
 def class_bins(

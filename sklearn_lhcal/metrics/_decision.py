@@ -243,7 +243,7 @@ def risk_gap(
     >>> round(risk_gap([0, 1], [[0.9, 0.1], [0.9, 0.1]], [[0, 1], [1, 0]]), 12)
     0.4
     """
-    return score(risk_gap, y, prediction, sample_weight, cost_matrix=cost_matrix)
+    return score(risk_gap, **locals())
 
 
 # -------------------------------------------------------------------------------------- net benefit

@@ -186,7 +186,7 @@ def disagreement_squared_loss(
     >>> disagreement_squared_loss([[1, 1], [2, 0]], [[0.5, 0.5], [1.0, 0.0]])
     0.125
     """
-    return score(disagreement_squared_loss, y, prediction, sample_weight, distance=distance)
+    return score(disagreement_squared_loss, **locals())
 
 
 @metric(partial(_bins_tags, _pair_binned, calibration_of, signed_root=False))
@@ -295,7 +295,7 @@ def class_disagreement_squared_loss(
     >>> class_disagreement_squared_loss([[1, 1], [2, 0]], [[0.5, 0.5], [1.0, 0.0]])
     0.125
     """
-    return score(class_disagreement_squared_loss, y, prediction, sample_weight)
+    return score(class_disagreement_squared_loss, **locals())
 
 
 @metric(partial(_bins_tags, _class_binned, _class_of))
@@ -370,4 +370,4 @@ def posterior_epistemic_loss(
     >>> round(posterior_epistemic_loss([[2, 0], [0, 2]], Dirichlet([[1.0, 1.0], [1.0, 1.0]])), 4)
     0.2222
     """
-    return score(posterior_epistemic_loss, y, prediction, sample_weight, distance=distance)
+    return score(posterior_epistemic_loss, **locals())

@@ -13,15 +13,17 @@ from sklearn.exceptions import UndefinedMetricWarning
 from sklearn.utils import check_random_state
 
 from .._rows import read_labels
-from .._utils.arrays import Floats, Indices
+from .._utils.arrays import Floats, Indices, in_batches
 from .._utils.bins import Bins
 from .._utils.checks import as_floats, as_names, check_same_length, checked, distinct, is_gap
 from .._utils.names import check_row_names, is_numeric, positions, sorted_names
 from .._utils.tags import Tags, metric
 from .._utils.types import ArrayLike, BinsLike, LabelsLike, Seed, Strategy
 
-_DRAWS = 2_000_000  # gains drawn at once
-_POOL = 100  # samples of which losses are learnt
+# gains drawn at once
+_DRAWS = 2_000_000
+# samples of which losses are learnt
+_POOL = 100
 
 
 class NullEpistemicError(NamedTuple):
@@ -121,7 +123,7 @@ def _columns(labels: NDArray, classes: NDArray, name: str) -> Indices:
     result, codes = distinct(labels, name)
     columns = positions(result, classes)
     if (columns < 0).any():
-        row = int(np.flatnonzero(columns[codes] < 0)[0])
+        row = (columns[codes] < 0).argmax()
         raise ValueError(
             f"{name} predicts {labels[row]!r} in sample {row}, which is none of the classes "
             f"{classes.tolist()[:20]}; pass classes= where the columns of y have names."
@@ -353,14 +355,9 @@ def null_epistemic_error(
     starts = np.flatnonzero(np.diff(index[order], prepend=-1))
     draw = _null_gains(g[order], e_sorted, _pools(starts, len(g)))
     rng = check_random_state(random_state)
-    errors = []
-    step = max(1, _DRAWS // len(g))
-    for done in range(0, n_draws, step):
-        drawn = draw(rng, min(step, n_draws - done))
-        errors.append(
-            np.abs(np.add.reduceat(drawn - e_sorted, starts, axis=1)).sum(axis=1) / len(g)
-        )
-    null = np.concatenate(errors)
+    drawn = in_batches(draw, len(g), n_draws, rng, _DRAWS)
+    sums = [np.add.reduceat(gains - e_sorted, starts, axis=1) for gains in drawn]
+    null = np.abs(np.concatenate(sums)).sum(axis=1) / len(g)
     error = np.abs(np.bincount(index, g - e)).sum() / len(g)
     p_value = (1 + (null >= error - 1e-12).sum()) / (1 + n_draws)
     return NullEpistemicError(

@@ -4,7 +4,7 @@ They are of the top label or of classes. Letters as in `_label_histogram`: μ̂ 
 z predictions, c̄ and z̄ their means in a bin.
 """
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from functools import partial
 
 import numpy as np
@@ -24,32 +24,30 @@ def _columns(rows: Rows, kind) -> tuple[NDArray, NDArray]:
     """Observed frequencies and predictions (n, m): of the top label, of all classes, or of one."""
     if kind == "top_label":
         return accuracy(rows.mu, rows.z)[:, None], rows.z.max(axis=1, keepdims=True)
-    if kind == "classwise":
-        return rows.mu, rows.z
-    k = _column(rows, kind)
-    return rows.mu[:, [k]], rows.z[:, [k]]
+    columns = _classes(rows, kind)
+    return rows.mu[:, columns], rows.z[:, columns]
 
 
 def _said(rows: Rows, kind) -> Callable:
     """What each label says of a column: 1 where it names its class, ties shared evenly."""
-    if kind == "classwise":
-        return lambda y, k: y.label == k
-    if kind != "top_label":
-        chosen = _column(rows, kind)
-        return lambda y, k: y.label == chosen
-    share = votes_of(rows.z)
-    return lambda y, k: share[y.row, y.label]
+    if kind == "top_label":
+        share = votes_of(rows.z)
+        return lambda y, k: share[y.row, y.label]
+    columns = _classes(rows, kind)
+    return lambda y, k: y.label == columns[k]
 
 
-def _column(rows: Rows, kind) -> int:
-    """The column of one class: by its name where classes have names, else by its number."""
+def _classes(rows: Rows, kind) -> Sequence[int]:
+    """All columns, or that of one class: by its name where classes have names, else its number."""
     names = class_names(rows)
+    if kind == "classwise":
+        return range(len(names))
     if kind not in names:
         raise ValueError(
             f'kind must be "top_label", "classwise" or one of the classes {names[:20]}, got '
             f"{kind!r}."
         )
-    return names.index(kind)
+    return [names.index(kind)]
 
 
 def _binned(rows: Rows, *, kind, n_bins, strategy, bias_correction=None, **others) -> Binned:

@@ -3,7 +3,7 @@
 Letters: z predictions, μ̂ observed frequencies in S versions (n, S, K), w weights of samples.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Literal, NamedTuple, cast
 
 import numpy as np
@@ -12,7 +12,7 @@ from scipy.sparse import csr_matrix
 from sklearn.utils import check_random_state
 
 from .._rows import Annotations, PredictionLike, Rows, read_rows
-from .._utils.arrays import Floats, Indices
+from .._utils.arrays import Floats, Indices, in_batches
 from .._utils.checks import checked
 from .._utils.simplex import EPS, votes_of
 from .._utils.types import ArrayLike, Groups, KernelKind, LabelsLike, Seed, Weights
@@ -46,10 +46,12 @@ def signs(rows: Rows) -> Draw:
     return draw
 
 
-def in_batches(draw: Draw, size: int, n_draws: int, generator) -> Iterator[Floats]:
-    """Draws of so many numbers each, some at a time."""
-    batch = max(_DRAWS // size, 1)
-    return (draw(generator, min(batch, n_draws - at)) for at in range(0, n_draws, batch))
+def check_draws(rows: Rows) -> None:
+    """ValueError for known probabilities without groups, whose signs are drawn."""
+    if rows.labels.known and rows.groups is None:
+        raise ValueError(
+            "KnownProbabilities have no labels to draw; give histograms, or groups, one a sample."
+        )
 
 
 def _units(groups: Indices | None, n: int) -> Indices:
@@ -89,8 +91,8 @@ def _biases(rows: Rows) -> tuple[csr_matrix, Floats]:
     return means, (shrink / seen)[:, None] * sums
 
 
-_DRAWS = 2**21  # numbers per array while draws are used together
-_MOST_ALIKE = 1 - 1e-6  # ρ: raters of a sample who all but always agree
+# ρ: raters of a sample who all but always agree
+_MOST_ALIKE = 1 - 1e-6
 # bandwidths of the kernel statistic where none is given
 _BANDWIDTHS = (0.02, 0.1, 0.5)
 _STATISTICS = ("sharpness", "class frequencies", "shape")
@@ -241,10 +243,7 @@ def null_calibration_error(
     levels = check_levels(quantiles)
     rows = read_rows(y, prediction, sample_weight, groups).weighted()
     check_enough(rows, bias_correction)
-    if rows.labels.known and rows.groups is None:
-        raise ValueError(
-            "KnownProbabilities have no labels to draw; give histograms, or groups, one a sample."
-        )
+    check_draws(rows)
     rng = check_random_state(random_state)
     given = _BANDWIDTHS if bandwidth is None else (bandwidth,)
     hs = [choose_bandwidth(h, kind, rows, rng, device) for h in given]
@@ -333,7 +332,7 @@ def correlation(rows: Rows) -> float:
 
     Of the samples with two raters or more; 0 where there are none.
     """
-    rows = rows.take(np.flatnonzero(rows.n > 1))
+    rows = rows.take(rows.n > 1)
     mu, z, n = rows.mu, rows.z, rows.n
     el = ((mu - z) ** 2).sum(axis=1) - (mu * (1 - mu)).sum(axis=1) / (n - 1)
     spread = rows.weight @ (1 - (z * z).sum(axis=1))

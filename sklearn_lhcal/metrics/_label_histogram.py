@@ -18,15 +18,18 @@ def least_raters(bias_correction: Correction) -> int:
     return 2
 
 
-def _squared_rows(x, s, z, n):  # Eq. (8)
+# Eq. (8)
+def _squared_rows(x, s, z, n):
     return ((x - z) ** 2 + s).sum(axis=1)
 
 
-def _epistemic_plugin_rows(x, s, z, n):  # Eq. (9)
+# Eq. (9)
+def _epistemic_plugin_rows(x, s, z, n):
     return ((x - z) ** 2).sum(axis=1)
 
 
-def _epistemic_rows(x, s, z, n):  # Eq. (10)
+# Eq. (10)
+def _epistemic_rows(x, s, z, n):
     return ((x - z) ** 2).sum(axis=1) - s.sum(axis=1) / (n - 1)
 
 
@@ -122,7 +125,7 @@ def expected_squared_loss(
     >>> [expected_squared_loss(y, [[1, 0, 0]], distance="linear") for y in (one, two)]
     [1.0, 2.0]
     """
-    return score(expected_squared_loss, y, prediction, sample_weight, distance=distance)
+    return score(expected_squared_loss, **locals())
 
 
 @metric(mean_loss(ordered=True, terms=_ranked_terms))
@@ -153,7 +156,7 @@ def ranked_probability_score(
     >>> ranked_probability_score([[0, 0, 1]], [[0.5, 0.5, 0.0]])
     1.25
     """
-    return score(ranked_probability_score, y, prediction, sample_weight)
+    return score(ranked_probability_score, **locals())
 
 
 @metric(_epistemic_tags)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
-from .._rows import PredictionLike, Rows
+from .._rows import PredictionLike, Rows, names_of
 from .._utils.arrays import Floats
 from .._utils.checks import as_floats, check_finite
 from .._utils.names import numbers_of
@@ -22,7 +22,7 @@ _LARGEST = 1e100
 
 def _scores_of(rows: Rows, scores: Scores) -> Floats:
     """s, (K,), in the order of the classes of the samples."""
-    names = np.arange(rows.labels.shape[1]) if rows.classes is None else rows.classes
+    names = names_of(rows.labels)
     if scores is None:
         scores = numbers_of(names)
     elif isinstance(scores, Mapping):

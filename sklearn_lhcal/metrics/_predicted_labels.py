@@ -64,7 +64,7 @@ def label_log_loss(
     >>> round(label_log_loss([[1, 1], [2, 0]], [[0.5, 0.5], [0.5, 0.5]]), 4)
     0.6931
     """
-    return score(label_log_loss, y, prediction, sample_weight)
+    return score(label_log_loss, **locals())
 
 
 @metric(mean_loss(terms=_histogram_terms, takes_distribution=True))
@@ -96,7 +96,7 @@ def histogram_log_loss(
     >>> round(histogram_log_loss([[2, 0]], Dirichlet([[1.0, 1.0]])), 4)
     1.0986
     """
-    return score(histogram_log_loss, y, prediction, sample_weight)
+    return score(histogram_log_loss, **locals())
 
 
 @metric(MeanOfTerms(greater_is_better=True, terms=_accuracy_terms, limits=(0.0, 1.0)))
@@ -122,7 +122,7 @@ def expected_accuracy(
     >>> expected_accuracy([[3, 1], [0, 2]], [[0.6, 0.4], [0.3, 0.7]])
     0.875
     """
-    return score(expected_accuracy, y, prediction, sample_weight)
+    return score(expected_accuracy, **locals())
 
 
 @metric(MeanOfTerms(greater_is_better=True, terms=_vote_terms, limits=(0.0, 1.0)))
@@ -148,4 +148,4 @@ def vote_accuracy(
     >>> vote_accuracy([[3, 1], [1, 1]], [[0.6, 0.4], [0.3, 0.7]])
     0.75
     """
-    return score(vote_accuracy, y, prediction, sample_weight)
+    return score(vote_accuracy, **locals())

@@ -91,7 +91,8 @@ class LabelHistogramScorer(BaseEstimator):
 
     __call__ = score
 
-    def _accept_sample_weight(self):  # read by scikit-learn >= 1.7 where metadata routing is off
+    # read by scikit-learn >= 1.7 where metadata routing is off
+    def _accept_sample_weight(self):
         return "sample_weight" in signature(self.metric).parameters
 
 
@@ -192,7 +193,8 @@ class EpistemicScorer(BaseEstimator):
 
     __call__ = score
 
-    def _accept_sample_weight(self):  # read by scikit-learn >= 1.7 where metadata routing is off
+    # read by scikit-learn >= 1.7 where metadata routing is off
+    def _accept_sample_weight(self):
         return False
 
 

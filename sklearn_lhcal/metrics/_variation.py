@@ -3,6 +3,7 @@
 The measures of Baan, Aziz, Plank and Fernández (2022), Stop measuring calibration when humans
 disagree, section 4. Letters as in `_label_histogram`; H is Shannon entropy."""
 
+from functools import partial
 from typing import Literal
 
 import numpy as np
@@ -30,13 +31,10 @@ def _harmonic_entropy(mu: Floats, n: Floats) -> Floats:
     return np.where(known, entropy(mu), row_sum(mu * (digamma(n) - digamma(y))))
 
 
-def _entropy_rows(absolute: bool, bias_correction: Harmonic):
-    def rows(mu, n, z):
-        labels = entropy(mu) if bias_correction is None else _harmonic_entropy(mu, n)
-        away = entropy(z) - labels
-        return np.abs(away) if absolute else away
-
-    return rows
+def _entropy_rows(mu, n, z, *, absolute: bool, bias_correction: Harmonic) -> Floats:
+    labels = entropy(mu) if bias_correction is None else _harmonic_entropy(mu, n)
+    away = entropy(z) - labels
+    return np.abs(away) if absolute else away
 
 
 def _entropy_tags(*, absolute: bool, bias_correction: Harmonic) -> MeanOfTerms:
@@ -45,7 +43,7 @@ def _entropy_tags(*, absolute: bool, bias_correction: Harmonic) -> MeanOfTerms:
         greater_is_better=False if absolute else None,
         least_raters=1 if bias_correction is None else 2,
         biased=True,
-        terms=mean(_entropy_rows(absolute, bias_correction)),
+        terms=mean(partial(_entropy_rows, absolute=absolute, bias_correction=bias_correction)),
     )
 
 
@@ -107,7 +105,7 @@ def distribution_calibration_error(
     >>> distribution_calibration_error([[3, 1], [4, 0]], [[0.5, 0.5], [1.0, 0.0]])
     0.125
     """
-    return score(distribution_calibration_error, y, prediction, sample_weight)
+    return score(distribution_calibration_error, **locals())
 
 
 @metric(_entropy_tags)
@@ -205,4 +203,4 @@ def ranking_score(
     >>> ranking_score([[5, 3, 2], [8, 1, 1]], z)  # a tie, right in one of two cases
     0.75
     """
-    return score(ranking_score, y, prediction, sample_weight)
+    return score(ranking_score, **locals())

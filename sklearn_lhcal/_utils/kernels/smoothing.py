@@ -55,16 +55,13 @@ def log_kernels(
         size *= 128
     left = torch.cat([x.log() / h, torch.ones_like(x[:, :1])], dim=1)
     right = torch.cat([x.T, c[None]])
-    # One buffer for all blocks: fresh memory for each would take longer than its kernels.
-    buffer = None if left.requires_grad else left.new_empty(size, n)
     if rows is None:
         rows = torch.arange(n, device=x.device)
     for part in rows.split(size):
         # Where there are no samples, one empty part is all.
         if not len(part):
             return
-        out = None if buffer is None else buffer[: len(part)]
-        L = torch.mm(left[part], right, out=out)
+        L = left[part] @ right
         if groups is None:
             L.scatter_(1, part[:, None], -torch.inf)
         else:

@@ -2,7 +2,7 @@
 
 import warnings
 from itertools import islice
-from typing import Any, Self
+from typing import Any, Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -105,9 +105,7 @@ class MetricAccumulator:
     @property
     def _bound(self) -> Metric:
         # looked up again after pickling
-        bound = with_options(self.metric, self.options)
-        assert bound is not None  # noqa: S101  checked by __init__
-        return bound
+        return cast(Metric, with_options(self.metric, self.options))
 
     def update(
         self,
@@ -163,8 +161,7 @@ class MetricAccumulator:
         return Rows(rows.labels, rows.prediction, w)
 
     def _check_kind(self, rows: Rows) -> None:
-        first = self._first
-        assert first is not None  # noqa: S101
+        first = cast(Rows, self._first)
         if first.labels.known != rows.labels.known:
             raise ValueError("Counts and KnownProbabilities cannot be accumulated together.")
         if not np.array_equal(first.labels.classes, rows.labels.classes):
@@ -235,8 +232,7 @@ class MetricAccumulator:
 
     def _of_bins(self, metric: Metric) -> tuple[Any, Spread | None]:
         """The value of the sums over bins, and its variance where there are several blocks."""
-        bins = self._bins
-        assert bins is not None  # noqa: S101
+        bins = cast(BinSums, self._bins)
         # the blocks are filled in turn
         filled = self._sizes[self._sizes > 0]
         sums = bins.without_parts(self.n_blocks)

@@ -164,7 +164,7 @@ def _p_value(difference: Floats, error: Floats, df) -> Floats:
     """P(T ≤ difference/error); where all samples are alike, 0 or 1."""
     constant = error < 1e-12
     p = student.cdf(difference / np.where(constant, 1.0, error), df)
-    return np.where(constant, (difference >= 0).astype(np.float64), p)
+    return np.where(constant, difference >= 0, p)
 
 
 def _p_of_few(total: Floats, squares: Floats, n: Floats, epsilon: float) -> Floats:

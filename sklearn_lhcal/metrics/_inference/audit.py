@@ -18,7 +18,7 @@ from scipy.stats import norm
 from sklearn.utils import check_random_state
 
 from ..._rows import PredictionLike, Rows, class_names, read_labels, read_rows
-from ..._utils.arrays import Floats, Indices, Mask, row_units
+from ..._utils.arrays import Floats, Indices, Mask, in_batches, row_units
 from ..._utils.checks import (
     as_floats,
     as_names,
@@ -34,7 +34,7 @@ from ..._utils.simplex import EPS, row_sum, softmax
 from ..._utils.types import ArrayLike, Groups, LabelsLike, Seed, Weights
 from ...distributions import PointMass
 from .._binned import raters_repeat
-from .._kernel_null import Draw, correlation, in_batches, label_draws, signs
+from .._kernel_null import Draw, check_draws, correlation, label_draws, signs
 from .._label_histogram import epistemic_loss, irreducible_loss
 from .intervals import confidence_interval
 from .means import mean_and_spread
@@ -293,7 +293,7 @@ def subgroup_audit(
     largest = np.abs(_in_errors(drawn, V_drawn)).max(axis=1)
     c = float(np.quantile(largest.max(axis=1), confidence_level))
     error = np.sqrt(V[:, 1:]) / M.sum(axis=1, keepdims=True)
-    parts = [rows.take(np.flatnonzero(mask)) for mask in members]
+    parts = [rows.take(mask) for mask in members]
     limits = [_limits(part, own, c) for part, own in zip(parts, error, strict=True)]
     each = zip(parts, members, V[:, 0], strict=True)
     slopes = [_slope(part, u[mask], V_g, c) for part, mask, V_g in each]
@@ -344,12 +344,8 @@ def _residuals(u: Floats, mu: Floats, z: Floats) -> Floats:
 
 def _null(rows: Rows, M: Floats, u: Floats, sums_of: Callable) -> tuple[Floats, Floats, Floats]:
     """If the predictions are calibrated: ``V``, (G, 1 + K), that of draws, and their sums."""
-    known = rows.labels.known
-    if known and rows.groups is None:
-        raise ValueError(
-            "KnownProbabilities have no labels to draw; give label histograms, or groups."
-        )
-    if known or raters_repeat(rows):
+    check_draws(rows)
+    if rows.labels.known or raters_repeat(rows):
         drawn = sums_of(M, signs(rows), u, rows.z)
         V = (drawn**2).mean(axis=0)
         return V, V, drawn
@@ -431,12 +427,9 @@ def _correlations(rows: Rows, members: Mask) -> tuple[Floats, Floats]:
     Where few samples have two raters, that of all samples counts too.
     """
     common = correlation(rows)
-    rho = np.empty(len(members))
-    for g, mask in enumerate(members):
-        own = rows.take(np.flatnonzero(mask))
-        m = (own.n > 1).sum()
-        share = min(m / _OWN, 1.0)
-        rho[g] = common + share * (correlation(own) - common)
+    own = np.array([correlation(rows.take(mask)) for mask in members])
+    m = (members & (rows.n > 1)).sum(axis=1)
+    rho = common + np.minimum(m / _OWN, 1.0) * (own - common)
     # samples of no subgroup are in no sum
     return rho, rho @ members / np.maximum(members.sum(axis=0), 1)
 

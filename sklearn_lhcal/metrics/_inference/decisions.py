@@ -12,7 +12,7 @@ from ..._utils.arrays import Floats, Indices
 from ..._utils.checks import as_floats, checked
 from ..._utils.costs import Costs, bayes_columns, check_cost_matrix, expected_cost
 from ..._utils.names import positions, sorted_names
-from ..._utils.results import ConfidenceInterval, DataFrame, frame_of, result
+from ..._utils.results import ConfidenceInterval, DataFrame, fields, frame_of, result
 from ..._utils.types import ArrayLike, Groups, LabelsLike, Raters, Weights
 from .._decision import acts_on, benefits, decision_risk
 from .intervals import confidence_interval, interval_over_splits, paired_difference
@@ -76,14 +76,8 @@ class DecisionCurve(NamedTuple):
 
     def to_frame(self) -> "DataFrame":
         """A pandas DataFrame, one row for each model and threshold."""
-        return frame_of(
-            {"model": self.names, "threshold": self.thresholds},
-            net_benefit=self.net_benefit,
-            interval=self.interval,
-            difference=self.difference,
-            difference_interval=self.difference_interval,
-            treat_all=self.treat_all,
-        )
+        index = {"model": self.names, "threshold": self.thresholds}
+        return frame_of(index, **fields(self, "net_benefit", "treat_all"))
 
 
 @checked
@@ -231,12 +225,8 @@ class CostCurve(NamedTuple):
 
     def to_frame(self) -> "DataFrame":
         """A pandas DataFrame, one row for each model and share."""
-        return frame_of(
-            {"model": self.names, "share": self.share},
-            risk=self.risk,
-            interval=self.interval,
-            default_risk=self.default_risk,
-        )
+        index = {"model": self.names, "share": self.share}
+        return frame_of(index, **fields(self, "risk", "default_risk"))
 
 
 @checked

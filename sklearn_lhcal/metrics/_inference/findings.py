@@ -18,7 +18,7 @@ from ..._utils.arrays import Floats, Indices, Integers, row_units
 from ..._utils.checks import check_same_length, check_sample_weight, checked, read_groups, take_rows
 from ..._utils.finding_tables import about_finding, finding_table, warn_of_findings
 from ..._utils.names import check_row_names
-from ..._utils.results import ConfidenceInterval, DataFrame, frame_of, result
+from ..._utils.results import ConfidenceInterval, DataFrame, fields, frame_of, result
 from ..._utils.simplex import EPS
 from ..._utils.types import ArrayLike, Groups, MetricFunction, Raters, Seed, Weights
 from .._evaluate import with_options
@@ -63,8 +63,7 @@ class FindingTable(NamedTuple):
 
     def to_frame(self) -> "DataFrame":
         """A pandas DataFrame with one row for each finding."""
-        columns = zip(self._fields[1:-1], self[1:-1], strict=True)
-        return frame_of({"finding": self.finding}, **dict(columns))
+        return frame_of({"finding": self.finding}, **fields(self, "estimate", "n"))
 
 
 class _Finding(NamedTuple):

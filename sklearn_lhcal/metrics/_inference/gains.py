@@ -162,7 +162,7 @@ def gain_curve(
     # each bin borrows one of them of the average spread
     average = spread.sum() / max(units.sum() - (counts > 0).sum(), 1)
     V = (spread + average) / n / n
-    df = np.maximum(units, 1).astype(np.float64)
+    df = np.maximum(units, 1.0)
     if panel is not None:
         told_panel(panel, None, 1)
         rows = Rows(panel, np.empty((len(panel), 0)), groups=groups)

@@ -28,7 +28,8 @@ from .replicates import Statistic, statistic_of
 from .scarce import ScarceEnds, difference_ends, scarce_ends
 from .two_way import FIXED_RATERS, Design, Panel, Replicates, Spread, over_raters, spread_of
 
-_ANGLES = 20_001  # of points on an ellipse
+# of points on an ellipse
+_ANGLES = 20_001
 # of labels that are not of the commonest class, and raters
 _RARE = 0.1
 _SEVERAL_RATERS = 15
@@ -323,31 +324,29 @@ def _warn_if_rare(name: str, rows: Rows, panel: Panel) -> None:
         )
 
 
-def interval_of(
-    statistic: Statistic, design: Design, confidence_level: float
-) -> ConfidenceInterval:
+def interval_of(statistic: Statistic, design: Design, level: float) -> ConfidenceInterval:
     """The interval of a statistic, from its values without the blocks of a design."""
-    scarce = scarce_ends(statistic, design.panel is not None, confidence_level)
+    scarce = scarce_ends(statistic, design.panel is not None, level)
     metric = statistic.metric
     if design.panel is not None and metric is not None and metric.tags.ruled_by_raters:
         _warn_if_rare(metric.name, cast(Rows, statistic.data), design.panel)
-    return interval_at(statistic, statistic.replicates(design), design, confidence_level, scarce)
+    return interval_at(statistic, statistic.replicates(design), design, level, scarce)
 
 
 def interval_between(
-    one: Statistic, other: Statistic, design: Design, confidence_level: float
+    one: Statistic, other: Statistic, design: Design, level: float
 ) -> ConfidenceInterval:
     """The interval of the difference of two statistics of the same samples."""
-    scarce = difference_ends(one, other, design.panel is not None, confidence_level)
+    scarce = difference_ends(one, other, design.panel is not None, level)
     result = one.replicates(design).minus(other.replicates(design))
-    return interval_at(one, result, design, confidence_level, scarce, bounded=False)
+    return interval_at(one, result, design, level, scarce, bounded=False)
 
 
 def interval_at(
     statistic: Statistic,
     found: Replicates,
     design: Design,
-    confidence_level: float,
+    level: float,
     scarce: ScarceEnds | None,
     bounded: bool = True,
 ) -> ConfidenceInterval:
@@ -357,10 +356,10 @@ def interval_at(
     """
     T = found.estimate
     spread = spread_of(found, design, second_order=statistic.second_order)
-    ends = _ends(T, spread, confidence_level)
+    ends = _ends(T, spread, level)
     alone = scarce is not None and scarce[2]
     if scarce is not None and alone:
-        ends[1:] = over_raters(T, scarce[:2], spread, confidence_level)
+        ends[1:] = over_raters(T, scarce[:2], spread, level)
     elif scarce is not None:
         ends[1:] = np.fmin(scarce[0], ends[1]), np.fmax(scarce[1], ends[2])
     if statistic.signed_root:
@@ -371,33 +370,29 @@ def interval_at(
         low, high = np.clip(ends[1:], *bounds)
         ends[1:] = np.fmin(low, T), np.fmax(high, T)
     students = not alone or design.panel is not None
-    made = _interval(ends, spread, confidence_level, design.panel, students)
+    made = _interval(ends, spread, level, design.panel, students)
     made.rests_on = statistic.rests_on
     return made
 
 
 def interval_from(
-    estimate: float,
-    spread: Spread,
-    confidence_level: float,
-    mapped: bool,
-    panel: Panel | None = None,
+    estimate: float, spread: Spread, level: float, mapped: bool, panel: Panel | None = None
 ) -> ConfidenceInterval:
     """Student's interval; `mapped`: the root of it, where the estimate is a signed square."""
-    ends = _ends(estimate, spread, confidence_level)
+    ends = _ends(estimate, spread, level)
     if mapped:
         ends = signed_root(ends)
-    return _interval(ends, spread, confidence_level, panel)
+    return _interval(ends, spread, level, panel)
 
 
-def _ends(estimate: float, spread: Spread, confidence_level: float) -> Floats:
+def _ends(estimate: float, spread: Spread, level: float) -> Floats:
     """The estimate and the ends of Student's interval, shape (3,)."""
-    ends = student_ends(estimate, spread.variance, spread.df, confidence_level)
+    ends = student_ends(estimate, spread.variance, spread.df, level)
     return np.array([estimate, *ends])
 
 
 def _root_difference(
-    roots: list[float], spreads: list[Spread], of_both: Spread, confidence_level: float
+    roots: list[float], spreads: list[Spread], of_both: Spread, level: float
 ) -> Floats:
     """The difference of two signed roots, and its least and largest value over an ellipse.
 
@@ -405,7 +400,7 @@ def _root_difference(
     """
     a, b = roots
     V_a, V_b = (spread.variance for spread in spreads)
-    t = student.ppf((1 + confidence_level) / 2, of_both.df)
+    t = student.ppf((1 + level) / 2, of_both.df)
     error = np.sqrt(V_a * V_b)
     correlation = 0.0
     if error > 0:
@@ -485,15 +480,12 @@ def interval_over_splits(
     # whose squares are numbers still
     if np.abs(x).max() > 1e150:
         raise ValueError("values must lie between -1e150 and 1e150.")
-    q = 0.0
-    if test_fraction is not None:
-        q = test_fraction
+    q = test_fraction or 0.0
     S = len(x)
     spread = Spread(x.var(ddof=1) * (1 / S + q / (1 - q)), S - 1.0, VarianceComponents(0.0))
     mean, low, high = _ends(float(x.mean()), spread, confidence_level).tolist()
     error = float(np.sqrt(spread.variance))
-    made = {"confidence_level": confidence_level, "df": S - 1.0}
-    return ConfidenceInterval(mean, low, high, error, **made)
+    return ConfidenceInterval(mean, low, high, error, confidence_level=confidence_level, df=S - 1.0)
 
 
 @checked

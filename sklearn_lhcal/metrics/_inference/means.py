@@ -45,9 +45,9 @@ def mean_and_spread(values: Floats, w: Floats, groups: NDArray | None) -> tuple[
     return mean, G / (G - 1) * (sums**2).sum(axis=0), G - 1.0
 
 
-def student_ends(mean: Any, variance: Any, df: Any, confidence_level: float) -> Floats:
+def student_ends(mean: Any, variance: Any, df: Any, level: float) -> Floats:
     """Student's interval of each mean, ends last."""
-    reach = student.ppf((1 + confidence_level) / 2, df) * np.sqrt(variance)
+    reach = student.ppf((1 + level) / 2, df) * np.sqrt(variance)
     return np.stack([mean - reach, mean + reach], axis=-1)
 
 
@@ -97,7 +97,7 @@ def intervals_of_means(
     values: Callable[[Rows, Indices], Floats],
     rows: Rows,
     raters: str | None,
-    confidence_level: float,
+    level: float,
     least_raters: int = 1,
     elsewhere: Sequence[Callable] = (),
 ) -> tuple[Floats, Floats]:
@@ -119,14 +119,14 @@ def intervals_of_means(
 
         panel = told_panel(y, rows.w, least_raters)
         spread = spread_over_raters(terms, rows, panel, V, df, least_raters)
-    ends = student_ends(mean, spread.variance, spread.df, confidence_level)
+    ends = student_ends(mean, spread.variance, spread.df, level)
     results = [possible_terms(of, rows, least_raters) for of in elsewhere or [values]]
     possible = np.concatenate([x for x, _ in results])
     p = np.concatenate([p for _, p in results], axis=1)
     one = np.ones(len(X))
     few = [
-        ends_of_few(rows.weight * [one, x], possible[..., j], p, rows, confidence_level)
+        ends_of_few(rows.weight * [one, x], possible[..., j], p, rows, level)
         for j, x in enumerate(X.T)
     ]
-    scarce = over_raters(mean, few, spread, confidence_level)
+    scarce = over_raters(mean, few, spread, level)
     return mean, np.where(np.isnan(scarce), ends, scarce)

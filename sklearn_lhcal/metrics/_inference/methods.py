@@ -77,7 +77,7 @@ class MethodTable(NamedTuple):
             method: {
                 (metric, name): value
                 for metric, interval in row.items()
-                for name, value in zip(ConfidenceInterval._fields, interval, strict=True)
+                for name, value in interval._asdict().items()
             }
             for method, row in self.intervals.items()
         }

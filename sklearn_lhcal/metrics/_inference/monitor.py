@@ -46,11 +46,6 @@ class _EProcess(NamedTuple):
     won: Floats
     alarm: int | None = None
 
-    @property
-    def log_e(self) -> float:
-        """log E: the mean over bets."""
-        return float(_log_mean(self.won[None])[0])
-
 
 class CalibrationMonitor:
     """Says when a model in use has stopped being calibrated, however often one looks.
@@ -177,7 +172,7 @@ class CalibrationMonitor:
         self.disagreement_tolerance = disagreement_tolerance
         self.n_samples = 0
         self._classes: NDArray | None = None
-        self._means: _EProcess | None = None
+        self._means = self._fresh(1)
         self._pairs = self._fresh(1)
         # Σ_s z_sk
         self._predicted: Any = 0.0
@@ -209,7 +204,7 @@ class CalibrationMonitor:
     @property
     def alarm(self) -> int | None:
         """The sample at which the class means alarmed."""
-        return None if self._means is None else self._means.alarm
+        return self._means.alarm
 
     @property
     def disagreement_alarm(self) -> int | None:
@@ -257,7 +252,7 @@ class CalibrationMonitor:
         rows.labels.warn_if_adjudicated()
         n, points = self.n_samples, self._points
         K = rows.labels.shape[1]
-        means, pairs = self._means or self._fresh(K + 1), self._pairs
+        means, pairs = self._means if n else self._fresh(K + 1), self._pairs
         # ε_k = tolerance·min(1, 10 z̄_k), of predictions alone; of log z the tolerance
         number = n + 1 + np.arange(len(rows))
         predicted = self._predicted + np.cumsum(rows.z, axis=0)
@@ -283,7 +278,7 @@ class CalibrationMonitor:
 
     def _fitting(self, rows: Rows) -> Rows:
         """The samples in the order of the classes of the first update."""
-        if self._means is None:
+        if not self.n_samples:
             return rows
         rows = rows.in_order(self._classes, "the first one")
         K, known = rows.labels.shape[1], len(self._means.won) - 1
@@ -295,9 +290,9 @@ class CalibrationMonitor:
         return rows
 
     @property
-    def _log_e(self) -> tuple[float, float]:
-        means = self._means or self._fresh(1)
-        return means.log_e, self._pairs.log_e
+    def _log_e(self) -> list[float]:
+        """log E of both processes: the mean over bets."""
+        return [float(_log_mean(e.won[None])[0]) for e in (self._means, self._pairs)]
 
     def _fresh(self, n_residuals: int) -> _EProcess:
         """A process before the first sample: E = 1, or no restart yet."""

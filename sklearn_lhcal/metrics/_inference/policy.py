@@ -24,7 +24,7 @@ from ..._utils.label_tree import (
     optimal_stopping,
     rows_at_a_time,
 )
-from ..._utils.results import DataFrame, frame_of, result
+from ..._utils.results import DataFrame, fields, frame_of, result
 from ..._utils.simplex import entropy
 from ..._utils.types import ArrayLike, Groups, LabelsLike, Raters, Seed, Weights
 from ...distributions import second_opinion_value
@@ -150,14 +150,8 @@ class PolicyCurve(NamedTuple):
 
     def to_frame(self) -> "DataFrame":
         """A pandas DataFrame, one row for each rule and price."""
-        return frame_of(
-            {"rule": self.names, "price": self.prices},
-            total_cost=self.total_cost,
-            interval=self.interval,
-            difference=self.difference,
-            difference_interval=self.difference_interval,
-            n_labels=self.n_labels,
-        )
+        index = {"rule": self.names, "price": self.prices}
+        return frame_of(index, **fields(self, "total_cost", "n_labels"))
 
 
 @checked

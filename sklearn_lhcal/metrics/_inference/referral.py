@@ -10,7 +10,7 @@ from ..._rows import Annotations, PredictionLike, Rows, read_rows
 from ..._utils.arrays import Floats
 from ..._utils.checks import as_floats, checked
 from ..._utils.names import check_row_names
-from ..._utils.results import DataFrame, frame_of, result
+from ..._utils.results import DataFrame, fields, frame_of, result
 from ..._utils.types import ArrayLike, Groups, LabelsLike, Raters, Weights
 from ...distributions import Distribution, PointMass, second_opinion_value
 from .._disagreement import posterior_losses
@@ -59,13 +59,7 @@ class ReferralCurve(NamedTuple):
 
     def to_frame(self) -> "DataFrame":
         """A pandas DataFrame, one row for each fraction."""
-        return frame_of(
-            {"fraction": self.fraction},
-            expected_gain=self.expected_gain,
-            realised_gain=self.realised_gain,
-            standard_error=self.standard_error,
-            interval=self.interval,
-        )
+        return frame_of({"fraction": self.fraction}, **fields(self, "expected_gain", "interval"))
 
 
 @checked
@@ -185,7 +179,7 @@ def referral_curve(
     unit, of_all = (total, v.sum()) if normalize else (1.0, 1.0)
     fraction = np.linspace(0, 1, n_points)
     # (n, m): the share of each sample that is referred
-    referred = np.stack(list(_referred(fraction, priority[keep], w)), axis=1)
+    referred = _referred(fraction, priority[keep], w)
     gain = g / unit @ referred
     # a share is a ratio: delta method
     a = referred - gain if normalize else referred
@@ -257,16 +251,16 @@ def _realised_gain(rows: Rows) -> Floats:
 
 
 def _referred(fraction, priority, w):
-    """The share a_i of each sample, 0 to 1, shape (n,), that is referred at each fraction.
+    """The share of each sample, 0 to 1, that is referred at each fraction, (n, m).
 
     Samples of one priority are referred alike.
     """
     _, group = np.unique(-priority, return_inverse=True)
     size = np.bincount(group, weights=w)
     before = np.cumsum(size) - size
-    for f in fraction[:-1]:
-        yield np.clip((f - before) / size, 0.0, 1.0)[group]
-    yield np.ones(len(w))
+    share = np.clip((fraction - before[:, None]) / size[:, None], 0.0, 1.0)
+    share[:, -1] = 1.0
+    return share[group]
 
 
 def _over_raters(

@@ -13,7 +13,7 @@ from ..._utils.arrays import Floats, row_units
 from ..._utils.bins import Bins
 from ..._utils.checks import as_floats, checked, is_real
 from ..._utils.distances import Distance, is_linear
-from ..._utils.results import DataFrame, frame_of, result
+from ..._utils.results import DataFrame, fields, frame_of, result
 from ..._utils.types import ArrayLike, BinsLike, Groups, LabelsLike, Raters, Strategy, Weights
 from .._binned import squares
 from .._disagreement import pair_rates
@@ -59,14 +59,8 @@ class ReliabilityCurve(NamedTuple):
 
     def to_frame(self) -> "DataFrame":
         """A pandas DataFrame, one row for each bin."""
-        return frame_of(
-            {"from": self.edges[:-1]},
-            to=self.edges[1:],
-            mean_predicted=self.mean_predicted,
-            mean_observed=self.mean_observed,
-            interval=self.interval,
-            bin_counts=self.bin_counts,
-        )
+        of_bins = fields(self, "mean_predicted", "bin_counts")
+        return frame_of({"from": self.edges[:-1]}, to=self.edges[1:], **of_bins)
 
 
 @checked
@@ -275,7 +269,7 @@ def _unit_squares(index: NDArray, values: NDArray, B: int, groups: NDArray | Non
     return squares(values.ravel(), unit.ravel(), index.ravel(), B)
 
 
-def _interval(rate, V, df, h_values, confidence_level: float) -> Floats:
+def _interval(rate, V, df, h_values, level: float) -> Floats:
     """Wilson's score interval for each bin's rate c̄, (B, 2), at an effective number of labels.
 
     V is the variance of the mean residual, with `df` degrees of freedom. D = c̄(1−c̄)/h_values is
@@ -294,7 +288,7 @@ def _interval(rate, V, df, h_values, confidence_level: float) -> Floats:
     f0 = (variance.sum() + 1) / (D.sum() + 1)
     f = (variance + f0) / (D + 1)
     freedom = df[several] * (1 + 1 / np.maximum(D, 1e-9))
-    t = stdtrit(freedom, (1 + confidence_level) / 2)
+    t = stdtrit(freedom, (1 + level) / 2)
     # t²/N, N = 1/(h_values·f) labels
     q2 = t**2 * h_values * f
     centre = (c + q2 / 2) / (1 + q2)

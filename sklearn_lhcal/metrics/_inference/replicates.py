@@ -7,7 +7,7 @@ and once more for each different label that the sample may lose.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass
 from functools import cached_property
 from typing import Any
 
@@ -66,12 +66,13 @@ class Statistic:
 
     value: Callable
     data: "Rows | Given"
-    least_raters: int = field(default=1, kw_only=True)
-    signed_root: bool = field(default=False, kw_only=True)
-    second_order: bool = field(default=False, kw_only=True)
-    compares_raters: bool = field(default=False, kw_only=True)
-    metric: Metric | None = field(default=None, kw_only=True)
-    rests_on: str = field(default="", kw_only=True)
+    _: KW_ONLY
+    least_raters: int = 1
+    signed_root: bool = False
+    second_order: bool = False
+    compares_raters: bool = False
+    metric: Metric | None = None
+    rests_on: str = ""
     # of sums over samples, which are known without samples and raters both
     is_mean = False
 
@@ -152,10 +153,6 @@ class Statistic:
         """
         return self.without_ratings(design.panel.blocks), None
 
-    def of_part(self, ratings: Mask, rows: Indices) -> "Statistic":
-        """Of some of the labels, in some of the samples."""
-        return Statistic(self.value, self.data.keep(ratings).take(rows))
-
 
 class MeanStatistic(Statistic):
     """A ratio of sums of the terms of samples, which depend on the counts of a sample alone.
@@ -166,7 +163,7 @@ class MeanStatistic(Statistic):
     data : Rows
         Samples that all count.
     value : callable, optional
-        ``value(rows)``, the ratio of any samples; only `of_part` asks for it.
+        ``value(rows)``, the ratio of any samples; only `study_size` asks for it.
     **others
         Of `Statistic`.
     """

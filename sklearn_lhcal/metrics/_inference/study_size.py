@@ -54,17 +54,14 @@ def pair_components(statistic: Statistic, block: Blocks) -> PairComponents:
     y = statistic.labels
     times = np.bincount(y.rater, minlength=len(y.raters))
     most = np.argsort(-times, kind="stable")[:_MOST]
-    pairs, values, rows = [], [], []
-    for r, s in combinations(most[times[most] > 0], 2):
-        found = _of_pair(statistic, block, y.rater == r, y.rater == s)
-        if found is not None:
-            pairs.append((r, s))
-            values.append(found[0])
-            rows.append(found[1])
-    if not pairs:
+    pairs = combinations(most[times[most] > 0], 2)
+    found = {(r, s): _of_pair(statistic, block, y.rater == r, y.rater == s) for r, s in pairs}
+    found = {pair: one for pair, one in found.items() if one is not None}
+    if not found:
         return PairComponents()
+    values, rows = zip(*found.values(), strict=True)
     # each pair has an effect of either rater; all effects together hold the mean
-    X = (np.array(pairs)[:, :, None] == most).any(axis=1).astype(np.float64)
+    X = (np.array(list(found))[:, :, None] == most).any(axis=1).astype(np.float64)
     left = np.eye(len(X)) - X @ np.linalg.pinv(X)
     df = np.trace(left)
     if df < 0.5:
@@ -82,7 +79,8 @@ def _of_pair(statistic: Statistic, block: Blocks, one, other) -> tuple[Floats, i
     rows = np.intersect1d(row[one], row[other])
     if len(rows) < _LEAST_ROWS:
         return None
-    of_pair = statistic.of_part(one | other, rows)
+    part = statistic.data.keep(one | other).take(rows)
+    of_pair = Statistic(statistic.value, part)
     T = of_pair.estimate()
     inside, code = np.unique(block.code[rows], return_inverse=True)
     values = np.full(block.n + 1, T)
@@ -139,8 +137,23 @@ class StudySize(NamedTuple):
     n_blocks: int
 
     def half_width(self, n_rows: ArrayLike, n_raters: ArrayLike, per_row: ArrayLike) -> Floats:
-        """Half of the expected width of the interval: n samples, R readers, m labels a sample."""
-        return _half_width(self, n_rows, n_raters, per_row)
+        """Half of the expected width of the interval: n samples, R readers, m labels a sample.
+
+        From what the jackknives of such a study are on average, as `over_panels` reads them.
+        """
+        n, R, m = (np.asarray(a, dtype=np.float64) for a in (n_rows, n_raters, per_row))
+        of_readings = self.ratings / m + _share(self.reading_pairs, m)
+        rows = (self.rows + of_readings) / n
+        cells = (self.ratings / m + _counted(self.reading_pairs, m)) / n
+        excess = np.maximum(self.raters / R + _counted(self.rater_pairs, R), 0.0)
+        df_row = np.minimum(n, self.n_blocks) - 1
+        # degrees of freedom of few raters always count
+        few = R < FEW_RATERS
+        counted = few | (excess > 0)
+        noise = (excess + cells) ** 2 / (R - 1) + cells**2 / df_row
+        part = excess + cells, cells, np.where(counted, noise, 0.0), None
+        V, df, _ = over_panels(rows, df_row, [part])
+        return stdtrit(df, (1 + self.confidence_level) / 2) * np.sqrt(V)
 
 
 @checked
@@ -346,32 +359,15 @@ def _counted(component, m):
     return 4 * component / (m * np.maximum(m - 2, 1))
 
 
-def _half_width(size: StudySize, n_rows, n_raters, per_row) -> Floats:
-    """From what the jackknives of such a study are on average, as `over_panels` reads them."""
-    n, R, m = (np.asarray(a, dtype=np.float64) for a in (n_rows, n_raters, per_row))
-    of_readings = size.ratings / m + _share(size.reading_pairs, m)
-    rows = (size.rows + of_readings) / n
-    cells = (size.ratings / m + _counted(size.reading_pairs, m)) / n
-    excess = np.maximum(size.raters / R + _counted(size.rater_pairs, R), 0.0)
-    df_row = np.minimum(n, size.n_blocks) - 1
-    # degrees of freedom of few raters always count
-    few = R < FEW_RATERS
-    counted = few | (excess > 0)
-    noise = (excess + cells) ** 2 / (R - 1) + cells**2 / df_row
-    part = excess + cells, cells, np.where(counted, noise, 0.0), None
-    V, df, _ = over_panels(rows, df_row, [part])
-    return stdtrit(df, (1 + size.confidence_level) / 2) * np.sqrt(V)
-
-
 def _rows_needed(size: StudySize, half_width: float) -> Floats:
     """The least number of samples of each design, by bisection; inf where the most are too few."""
     design = (size.n_raters, size.per_row)
     low = np.full(np.broadcast_shapes(size.n_raters.shape, np.shape(size.rows)), 2.0)
     high = np.full(low.shape, float(_MOST_ROWS))
-    possible = _half_width(size, high, *design) <= half_width
+    possible = size.half_width(high, *design) <= half_width
     while (high - low > 1).any():
         middle = np.floor((low + high) / 2)
-        enough = _half_width(size, middle, *design) <= half_width
+        enough = size.half_width(middle, *design) <= half_width
         high = np.where(enough, middle, high)
         low = np.where(enough, low, middle)
     return np.where(possible, high, np.inf)
