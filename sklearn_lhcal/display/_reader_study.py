@@ -4,7 +4,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from ..label_histogram import Readings
+from .._rows import Readings
 from ..metrics import ReaderStudy, reader_study
 from ._base import DOTTED, Axes, Display, _taken, color_of, reach, styled
 
@@ -42,6 +42,7 @@ class ReaderStudyDisplay(Display):
 
     Examples
     --------
+    >>> from sklearn_lhcal.label_histogram import Readings
     >>> rng = np.random.default_rng(0)
     >>> truth = np.repeat([0, 1], 40)
     >>> case = truth + rng.normal(size=80)

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._utils.arrays import Floats, Integers
-from .._utils.checks import as_floats, check_same_length, checked, errors_of, is_gap, n_rows
+from .._utils.checks import as_floats, checked, errors_of, is_gap, n_rows
 from .._utils.names import check_row_names, row_names, typed
 from .._utils.results import result
 from .._utils.types import ArrayLike
@@ -157,11 +157,13 @@ class Readings(NamedTuple):
         check_row_names(truth=truth, **{str(name): matrix for name, matrix in scores.items()})
         index = row_names(truth)
         items = np.arange(n_rows(truth, "truth")) if index is None else index
+        true = _truth(truth, items)
         parts: list[tuple[Any, Any, Floats]] = []
         for name, matrix in scores.items():
             with errors_of(f"scores[{name!r}]"):
                 array = _numbers(matrix, "scores")
-                check_same_length(len(items), scores=array)
+                if len(array) != len(true):
+                    raise ValueError(f"scores has {len(array)} samples, truth {len(true)}.")
                 own = [name] if array.ndim == 1 else rater_names(matrix, None).tolist()
             columns = array.reshape(len(items), -1).T
             parts += [(name, who, column) for who, column in zip(own, columns, strict=True)]
@@ -169,7 +171,7 @@ class Readings(NamedTuple):
             raise ValueError("scores is empty; give matrices by the names of conditions.")
         conditions, readers, found = zip(*parts, strict=True)
         names = typed(conditions), typed(readers)
-        return cls(_truth(truth, items), np.column_stack(found), *names, items)
+        return cls(true, np.column_stack(found), *names, items)
 
     @classmethod
     @checked
@@ -222,7 +224,7 @@ class Readings(NamedTuple):
 def _numbers(a: Any, name: str) -> Floats:
     """Numbers with NaN for gaps, none of them infinite."""
     if isinstance(a, np.ndarray) and a.dtype.kind == "O":
-        a = np.array([np.nan if is_gap(one) else one for one in a.flat], object).reshape(a.shape)
+        a = np.where(np.reshape([is_gap(one) for one in a.flat], a.shape), np.nan, a)
     array = as_floats(a, name)
     if np.isinf(array).any():
         raise ValueError(f"{name} contains infinite values; give finite scores.")

@@ -527,7 +527,7 @@ def test_bad_columns_and_matrices():
         Readings.from_long(spoiled().drop(columns="truth"))
     with pytest.raises(ValueError, match="scores is empty"):
         Readings.from_matrix([0, 1], {})
-    with pytest.raises(ValueError, match=r"scores\['a'\]: scores has 3 samples, expected 2"):
+    with pytest.raises(ValueError, match=r"scores\['a'\]: scores has 3 samples, truth 2"):
         Readings.from_matrix([0, 1], {"a": [1.0, 2, 3]})
 
 
@@ -560,6 +560,7 @@ def test_bad_imrmc_files(tmp_path, text, message):
         ({"threshold": "high"}, "threshold must be a number"),
         ({"metric": "AUC"}, "metric must be"),
         ({"groups": [1, 2]}, "groups has 2 samples"),
+        ({"groups": [1] * 60}, "all cases of one truth are in one group"),
         ({"metric": lambda y, s: 7.0, "scale": "logit"}, "a metric from 0 to 1"),
     ],
 )

@@ -12,12 +12,12 @@ from scipy.sparse.csgraph import connected_components
 from scipy.stats import nct
 from scipy.stats import t as student
 
+from ..._rows import Readings
 from ..._utils.arrays import Floats, Integers, row_units
 from ..._utils.checks import checked, errors_of, is_real, read_groups
 from ..._utils.names import typed
 from ..._utils.results import ConfidenceInterval, DataFrame, frame_of, result
-from ..._utils.types import Groups
-from ...label_histogram import Readings
+from ..._utils.types import ArrayLike, Groups
 from .reader_variance import Contrast, Study, ends, measured, obuchowski, tail
 from .study_size import Pilot, designs, df_of_raters, least_enough, with_found
 from .two_way import check_several_raters, warn_of_few
@@ -40,7 +40,8 @@ class ReaderStudySize(NamedTuple):
     n_readers : ndarray of shape (n_designs,)
         J, readers a condition.
     n_cases : ndarray of shape (n_designs,)
-        n, cases that bring the power wanted, each read by each reader; inf where no number does.
+        n, cases that bring the power wanted; inf where no number does. Each reader reads the same
+        share of them as in the pilot.
     n_cases_range : ndarray of shape (n_designs, 2)
         What the pilot leaves open of them: 10% and 90% points.
     rows, raters, ratings : float
@@ -60,7 +61,7 @@ class ReaderStudySize(NamedTuple):
     margin: float | None
     confidence_level: float
 
-    def power(self, n_cases: Any, n_readers: Any) -> Any:
+    def power(self, n_cases: ArrayLike, n_readers: ArrayLike) -> Floats:
         """Probability that such a study shows the effect, or non-inferiority."""
         n, J = (np.asarray(a, dtype=np.float64) for a in (n_cases, n_readers))
         V_R = (self.raters + self.ratings / n) / J
@@ -225,7 +226,7 @@ def reader_study(
     metric: Metric = "auc",
     compare: Sequence | None = None,
     margin: float | None = None,
-    threshold: Any = None,
+    threshold: object = None,
     groups: Groups = None,
     readers: Literal["random", "fixed"] = "random",
     scale: Literal["linear", "logit"] | None = None,
@@ -281,13 +282,12 @@ def reader_study(
 
     Notes
     -----
-    Readers count equally, however many cases each has read. V is Obuchowski and Rockette's variance
-    with DeLong's covariances, `reader_variance.py` has the formula, but not less than that for
-    fixed readers: by chance readers may look more alike than new ones would, and the `notes` of the
-    interval say so. Its degrees of freedom
-    are Hillis's; on the logit scale cases have theirs, too. On the linear scale and above the floor
-    the difference is the published method, and that of MRMCaov. Whether truth was known better for
-    cases that were read cannot be seen in the data.
+    Readers count equally, however many cases each has read. The variance is Obuchowski and
+    Rockette's, with DeLong's covariances, but not less than that for fixed readers: by chance
+    readers may look more alike than new ones would, and the `notes` of the interval say so. Degrees
+    of freedom are Hillis's; on the logit scale cases have theirs, too. On the linear scale, where
+    that bound is not reached, a difference has the numbers of MRMCaov. Whether cases were chosen by
+    what readers saw in them cannot be seen in the data.
 
     References
     ----------
@@ -302,6 +302,7 @@ def reader_study(
 
     Examples
     --------
+    >>> from sklearn_lhcal.label_histogram import Readings
     >>> rng = np.random.default_rng(0)
     >>> truth = np.repeat([0, 1], 40)
     >>> case = truth + rng.normal(size=80)
@@ -310,6 +311,8 @@ def reader_study(
     >>> found = reader_study(readings, compare=("aided", "unaided"), margin=0.05)
     >>> found.non_inferior, found.design
     (True, 'crossed')
+    >>> isinstance(found.study_size(effect=0.1), ReaderStudySize)
+    True
     """
     if margin is not None and not (compare and margin > 0):
         raise ValueError(f"margin must be above 0, and beside compare=; got {margin!r}.")
@@ -376,12 +379,14 @@ def _measured(readings, kept, sides, metric, threshold, groups, random: bool) ->
                         "leave this reader out."
                     )
     if threshold is not None:
-        if not is_real(threshold):
+        if not (is_real(threshold) and np.isfinite(threshold)):
             raise ValueError(f"threshold must be a number or None, got {threshold!r}.")
         scores = np.where(seen, scores >= threshold, np.nan)
     elif metric in _COUNTED and not np.isin(scores[seen], (0, 1)).all():
         raise ValueError(f"{metric} needs calls, 0 or 1, but scores differ; give threshold=.")
     unit = row_units(read_groups(groups, len(y)), len(y))
+    if min(len(np.unique(unit[y == k])) for k in counted) < 2:
+        raise ValueError("groups: all cases of one truth are in one group; two are needed.")
     return Study(y, seen, unit, *measured(metric, y, scores, unit), counted, random)
 
 

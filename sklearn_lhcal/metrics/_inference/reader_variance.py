@@ -97,11 +97,11 @@ def measured(metric: Any, y: NDArray, scores: Floats, unit: Indices) -> tuple[Fl
     theta, d = (np.array(a) for a in zip(*(of(y, score) for score in scores.T), strict=True))
     if callable(metric):
         return theta, (d @ d.T)[None]
-    D, seen, strata = d.T, ~np.isnan(scores), y
+    D, seen, strata = d, ~np.isnan(scores.T), y
     if unit.max() + 1 < len(y):
-        inside = np.equal.outer(np.arange(unit.max() + 1), unit)
-        D, seen, strata = inside @ D, inside @ seen, np.zeros(len(inside), dtype=np.int64)
-    return theta, covariances(D, seen, strata)
+        D, seen = (np.array([np.bincount(unit, row) for row in of]) for of in (D, seen))
+        strata = np.zeros(D.shape[1], dtype=np.int64)
+    return theta, covariances(D.T, seen.T > 0, strata)
 
 
 # ------------------------------------------------------------------------------- means over readers
