@@ -36,15 +36,18 @@ def report_on_readings(options: Namespace) -> Report:
             own = {"metric": metric, "threshold": options.threshold}
             found[metric] = reader_study(readings, **how, **own)
     about = {"found": found, "shown": _SHOWN, "version": __version__}
-    drawn, verdict, rows = {}, [], []
+    drawn, verdict, values, rows = {}, [], [], []
     for metric, study in found.items():
         drawn[metric] = [drawn_by(ReaderStudyDisplay(study).plot, (4.2, 3.8), _SHOWN[metric])]
         words = said("reader_verdict", study=study, name=_SHOWN[metric])
         verdict.append({"state": said("reader_state", study=study), "words": words})
+        ends = study.values | ({"difference": study.difference} if study.difference else {})
+        values += [{"metric": metric, "condition": str(m)} | _ends(one) for m, one in ends.items()]
         table = study.to_frame().rename(index=str).to_dict("index")
         rows += [{"metric": metric, "reader": name} | row for name, row in table.items()]
-    made = _page.images(drawn) | _page.tables({"readers": rows})
+    made = _page.images(drawn) | _page.tables({"values": values, "readers": rows})
     facts = {"file": path.name, "sha256": hashlib.sha256(path.read_bytes()).hexdigest()}
+    texts = "design", "results", "methods"
     data = {
         "package": {"name": "sklearn_lhcal", "version": __version__},
         "title": options.title or "Reader study",
@@ -53,20 +56,18 @@ def report_on_readings(options: Namespace) -> Report:
         "settings": {"confidence_level": options.level, "margin": margin},
         "verdict": verdict,
         "checks": [{"severity": "warning", "message": str(one.message)} for one in caught],
-        "values": {
-            metric: {str(m): ends[:3] for m, ends in study.values.items()}
-            | ({"difference": study.difference[:3]} if study.difference else {})
-            for metric, study in found.items()
-        },
-        "components": found["auc"].components,
+        "values": values,
         "readers": rows,
-        "paragraphs": {
-            name: said(f"reader_{name}", **about) for name in ("design", "results", "methods")
-        },
+        "components": found["auc"].components,
+        "paragraphs": {name: said(f"reader_{name}", **about) for name in texts},
         "files": sorted(made),
     }
     page = _page.filled("readings.html", data=data, pictures=drawn, **about)
     return Report(data, page, made)
+
+
+def _ends(interval: Any) -> dict[str, float]:
+    return dict(zip(("estimate", "low", "high"), interval[:3], strict=True))
 
 
 def _read(path: Path, patient: str | None) -> tuple[Readings, Any]:

@@ -582,7 +582,7 @@ def test_too_few():
         reader_study(readings._replace(scores=scores))
     with pytest.warns(UserWarning, match="only 4 readers.*readers="):
         reader_study(study_data(J=4))
-    with pytest.warns(UserWarning, match="above 0.95, of fewer than 25"):
+    with pytest.warns(UserWarning, match="20 cases of one truth, a value above 0.95"):
         reader_study(study_data(n=(20, 20), mu=3.5))
     with pytest.raises(ValueError, match="compare= and random readers"):
         reader_study(study_data()).study_size(effect=0.1)

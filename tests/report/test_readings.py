@@ -43,6 +43,11 @@ def made(tmp_path, table, *options):
     return status, out
 
 
+def ends(data, metric, condition):
+    (row,) = (r for r in data["values"] if (r["metric"], r["condition"]) == (metric, condition))
+    return row["estimate"], row["low"], row["high"]
+
+
 def test_the_page_says_what_reader_study_found(tmp_path, table, capsys):
     options = ["--compare", "aided", "unaided", "--margin", "0.05", "--threshold", "0.5"]
     status, out = made(tmp_path, table, *options, "--patient", "patient")
@@ -53,8 +58,8 @@ def test_the_page_says_what_reader_study_found(tmp_path, table, capsys):
     for metric in ("auc", "sensitivity", "specificity"):
         threshold = None if metric == "auc" else 0.5
         found = reader_study(Readings.from_long(table), metric=metric, threshold=threshold, **how)
-        assert data["values"][metric]["aided"] == pytest.approx(found.values["aided"][:3])
-        assert data["values"][metric]["difference"] == pytest.approx(found.difference[:3])
+        assert ends(data, metric, "aided") == pytest.approx(found.values["aided"][:3])
+        assert ends(data, metric, "difference") == pytest.approx(found.difference[:3])
     page = (out / "report.html").read_text(encoding="utf-8")
     for words in ("Readers against the truth", "AUC, aided minus unaided", "crossed", "STARD 2015"):
         assert words in page
@@ -73,8 +78,8 @@ def test_conditions_alone_and_sensitive_pages(tmp_path, table):
     status, out = made(tmp_path, table, "--sensitive")
     assert status == 0
     data = json.loads((out / "report.json").read_text(encoding="utf-8"))
-    assert set(data["values"]) == {"auc"}
-    assert set(data["values"]["auc"]) == {"aided", "unaided"}
+    of = {(row["metric"], row["condition"]) for row in data["values"]}
+    assert of == {("auc", "aided"), ("auc", "unaided")}
     assert "study.csv" not in (out / "report.html").read_text(encoding="utf-8")
 
 
@@ -85,7 +90,7 @@ def test_files_of_imrmc(tmp_path):
         == 0
     )
     data = json.loads((tmp_path / "report.json").read_text(encoding="utf-8"))
-    assert data["values"]["auc"]["difference"][0] == pytest.approx(-0.054125)
+    assert ends(data, "auc", "difference")[0] == pytest.approx(-0.054125)
 
 
 @pytest.mark.parametrize(

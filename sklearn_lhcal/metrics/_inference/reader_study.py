@@ -330,7 +330,7 @@ def reader_study(
         p, p_non_inferior = (
             np.nan if point is None else tail(-point, at, difference) for point in (0.0, margin)
         )
-    _warn(study, sides, values, difference)
+    _warn(study, sides, [*values.values(), *([difference] if difference else [])])
     names, *of_readers = _each(study, sides, compare is not None, logits, level)
     same = len(both) > 1 and len({frozenset(side) for side in both}) == 1 < len(both[0])
     read = study.seen.any(axis=1)
@@ -349,18 +349,17 @@ def reader_study(
 
 def _sides(readings: Readings, compare: Sequence | None) -> tuple[dict[Any, dict], list]:
     """The column of each reader under each condition that is studied; these columns in readings."""
-    under = readings.conditions.tolist()
-    names = [*dict.fromkeys(under)] if compare is None else [*compare]
-    if compare is not None and (
-        isinstance(compare, str) or len({*names} & {*under}) != 2 or len(names) != 2
-    ):
-        raise ValueError(
-            f"compare must name two of the conditions {[*dict.fromkeys(under)]}, got {compare!r}."
-        )
+    under, readers = readings.conditions.tolist(), readings.readers.tolist()
+    names = [*dict.fromkeys(under)]
+    if compare is not None:
+        two = len(compare) == len({*compare} & {*names}) == 2 and not isinstance(compare, str)
+        if not two:
+            raise ValueError(f"compare must name two of the conditions {names}, got {compare!r}.")
+        names = [*compare]
     kept = [column for m in names for column, name in enumerate(under) if name == m]
     sides: dict[Any, dict] = {m: {} for m in names}
     for at, column in enumerate(kept):
-        sides[under[column]][readings.readers.tolist()[column]] = at
+        sides[under[column]][readers[column]] = at
     return sides, kept
 
 
@@ -431,28 +430,27 @@ def _design(study: Study, sides: list[dict]) -> str:
     if len(sides) > 1 and not set.intersection(*several):
         return "different readers"
     read = study.seen[study.seen.any(axis=1)]
-    if any(one != several[0] for one in several) or not read.all():
-        # parts whose readers have no case in common
-        parts, _ = connected_components(read.T @ read)
-        return "split plot" if parts > 1 else "partial"
-    return "crossed"
+    if read.all() and all(one == several[0] for one in several):
+        return "crossed"
+    # parts whose readers have no case in common
+    return "split plot" if connected_components(read.T @ read)[0] > 1 else "partial"
 
 
-def _warn(study: Study, sides: dict, values: dict, difference) -> None:
-    """Warn of what makes intervals unsure."""
-    several = [set(side) for side in sides.values() if len(side) > 1]
-    J = min(map(len, several), default=0)
-    if study.random and J:
+def _warn(study: Study, sides: dict, found: list[ConfidenceInterval]) -> None:
+    """Warn of what makes intervals unsure; the first intervals are those of the sides."""
+    several = [set(side) for side in sides.values() if len(side) > 1] if study.random else []
+    notes = []
+    if several:
+        J = min(map(len, several))
         warn_of_few(J, J, stacklevel=5, noun="reader")
         if set.intersection(*several) not in (set(), several[0], several[-1]):
-            warnings.warn("Some readers read under one condition only.", stacklevel=4)
-    if any(one.standard_error == 0 for one in (*values.values(), difference) if one is not None):
-        warnings.warn("A variance is 0: no p-value of a difference follows.", stacklevel=4)
-    for m, side in sides.items():
-        few = study.n_cases(side)[study.counted].min() < _FEW_CASES
-        if few and values[m].estimate > _HIGH:
-            warnings.warn(
-                f"Under {m!r} the value is above {_HIGH}, of fewer than {_FEW_CASES} cases of one "
-                "truth: intervals may cover too rarely.",
-                stacklevel=4,
-            )
+            notes.append("Some readers read under one condition only.")
+    if any(one.standard_error == 0 for one in found):
+        notes.append("A variance is 0: no p-value of a difference follows.")
+    for (m, side), one in zip(sides.items(), found, strict=False):
+        n = study.n_cases(side)[study.counted].min()
+        if n < _FEW_CASES and one.estimate > _HIGH:
+            few = f"{n:.0f} cases of one truth, a value above {_HIGH}"
+            notes.append(f"Under {m!r}, {few}: intervals may cover too rarely.")
+    for note in notes:
+        warnings.warn(note, stacklevel=4)
