@@ -65,20 +65,14 @@ def as_columns(named: dict[str, Any], n_needed: int) -> list[Any]:
     }
     columns = [a if a is None else as_names(a, name) for name, a in named.items()]
     given = [a.shape for a in columns if a is not None]
-    words = _listed([*named])
     if any(a is None for a in columns[:n_needed]):
-        raise ValueError(f"{_listed([*named][:n_needed])} are all needed, got None.")
+        raise ValueError(f"{', '.join([*named][:n_needed])} are all needed, got None.")
     if len(set(given)) > 1 or len(given[0]) != 1:
         raise ValueError(
-            f"{words} must be 1-D arrays of one length, or names of columns of a frame, which then "
-            f"comes first; got the shapes {given}."
+            f"{', '.join(named)} must be 1-D arrays of one length, or names of columns of a frame, "
+            f"which then comes first; got the shapes {given}."
         )
     return columns
-
-
-def _listed(words: list[str], after: str = "") -> str:
-    """Words with commas and a last "and"."""
-    return f"{after}, ".join(words[:-1]) + f"{after} and {words[-1]}{after}"
 
 
 def sortable(order: NDArray) -> NDArray:
@@ -121,7 +115,7 @@ def _column(table, name, named: dict) -> NDArray | None:
     if not hasattr(table, "columns") and not isinstance(table, Mapping):
         raise TypeError(
             "A long table is a frame or a dict of arrays, got "
-            f"{type(table).__name__}; without one, pass {_listed([*named][:3], '=')} alone."
+            f"{type(table).__name__}; without one, pass {'=, '.join([*named][:3])}= alone."
         )
     columns = list(getattr(table, "columns", table))
     if not isinstance(name, str) and np.ndim(name) == 1:
@@ -129,7 +123,7 @@ def _column(table, name, named: dict) -> NDArray | None:
     if name not in columns:
         raise ValueError(
             f"The long table has no column {name!r}, it has {columns[:20]}; name its columns by "
-            f"{_listed([*named][:3], '=')}."
+            f"{'=, '.join([*named][:3])}=."
         )
     return table[name]
 

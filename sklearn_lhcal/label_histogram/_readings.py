@@ -162,8 +162,8 @@ class Readings(NamedTuple):
         for name, matrix in scores.items():
             with errors_of(f"scores[{name!r}]"):
                 array = _numbers(matrix, "scores")
-                if len(array) != len(true):
-                    raise ValueError(f"scores has {len(array)} samples, truth {len(true)}.")
+                if array.ndim not in (1, 2) or len(array) != len(true):
+                    raise ValueError(f"scores has the shape {array.shape}, truth {true.shape}.")
                 own = [name] if array.ndim == 1 else rater_names(matrix, None).tolist()
             columns = array.reshape(len(items), -1).T
             parts += [(name, who, column) for who, column in zip(own, columns, strict=True)]
@@ -213,12 +213,12 @@ class Readings(NamedTuple):
         who, case, condition, score = np.char.strip([row[:4] for row in rows]).T
         known = np.isin(np.char.lower(who), ("truth", "-1"))
         with errors_of(str(path)):
-            truth = dict(zip(case[known], score[known].astype(np.float64), strict=True))
-            columns = {"item": case, "reader": who, "condition": condition, "score": score}
-            columns = {name: a[~known] for name, a in columns.items()}
-            columns["score"] = columns["score"].astype(np.float64)
-            truths = [truth.get(name, np.nan) for name in columns["item"]]
-            return cls.from_long(columns | {"truth": np.array(truths)}, item="item")
+            value = score.astype(np.float64)
+            of_case = dict(zip(case[known], value[known], strict=True))
+            truth = np.array([of_case.get(name, np.nan) for name in case])
+            table = {"case": case, "reader": who, "condition": condition}
+            table |= {"score": value, "truth": truth}
+            return cls.from_long({name: column[~known] for name, column in table.items()})
 
 
 def _numbers(a: Any, name: str) -> Floats:
