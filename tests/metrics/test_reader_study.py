@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from scipy.stats import norm, rankdata
+from scipy.stats import nct, norm, rankdata
 from scipy.stats import t as student
 from sklearn.metrics import roc_auc_score
 
@@ -590,6 +590,53 @@ def test_too_few():
         reader_study(study_data()).study_size(effect=0.1)
     with pytest.raises(ValueError, match="none to show"):
         reader_study(study_data(), compare=NAMES).study_size(effect=0.0)
+
+
+def test_warnings_point_at_the_call():
+    with pytest.warns(UserWarning, match="only 4 readers") as caught:
+        reader_study(study_data(J=4))
+    assert caught[0].filename == __file__
+
+
+# -------------------------------------------------------------------------------------- study size
+
+
+def test_a_study_like_the_pilot_has_its_variance():
+    """Power at the pilot's size is that of its own standard error and degrees of freedom."""
+    readings = study_data(1, n=(30, 50), components=(0.3, 0.3, 0.2, 0.2, 0.05))
+    found = reader_study(readings, compare=NAMES)
+    size = found.study_size(effect=0.08)
+    error, df = found.difference.standard_error, found.difference.df
+    bound = student.ppf(0.975, df)
+    shift = 0.08 / error
+    expected = nct.sf(bound, df, shift) + nct.cdf(-bound, df, shift)
+    assert size.power(80, 5) == pytest.approx(expected, rel=1e-9)
+    # the pilot's own share of positive cases changes nothing
+    same = found.study_size(effect=0.08, prevalence=50 / 80)
+    assert same.n_cases.tolist() == size.n_cases.tolist()
+    # rare positive cases cost more of them
+    assert (found.study_size(effect=0.08, prevalence=0.1).n_cases > size.n_cases).all()
+
+
+def test_numbers_of_cases_bring_the_power():
+    found = van_dyke(JACKKNIFE)
+    for options in ({"effect": 0.05}, {"effect": -0.05}, {"effect": 0.0, "margin": 0.05}):
+        size = found.study_size(power=0.9, **options)
+        assert (size.power(size.n_cases, size.n_readers) >= 0.9).all()
+        assert (size.power(size.n_cases - 1, size.n_readers) < 0.9).all()
+        assert (np.diff(size.n_cases) <= 0).all()
+
+
+def test_sizes_that_cannot_be():
+    found = van_dyke(JACKKNIFE)
+    with pytest.raises(ValueError, match="prevalence needs a built-in metric"):
+        found.study_size(effect=0.05, prevalence=0.2)
+    with pytest.raises(ValueError, match="n_readers must list numbers of at least 3"):
+        found.study_size(effect=0.05, n_readers=(2, 5))
+    with pytest.raises(ValueError, match="none to show"):
+        found.study_size(effect=-0.06, margin=0.05)
+    with pytest.raises(ValueError, match="random readers"):
+        van_dyke(JACKKNIFE, readers="fixed").study_size(effect=0.05)
 
 
 # -------------------------------------------------------------------------------------- simulations
