@@ -38,6 +38,7 @@ from .distributions import Distribution, PointMass, predict_dist
 from .label_histogram import Annotations as Annotations
 from .label_histogram import KnownProbabilities as KnownProbabilities
 from .label_histogram import MultiLabelCounts as MultiLabelCounts
+from .label_histogram import Readings as Readings
 from .label_histogram._labels import Labels as Labels
 from .label_histogram._labels import names_of as names_of
 from .label_histogram._labels import read_labels as read_labels

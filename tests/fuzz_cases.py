@@ -106,6 +106,13 @@ VALUES |= {
     "scores": np.arange(K) + 0.5,
     "bins_of": np.linspace(0, 1, N) ** 3,
 }
+VALUES |= {
+    "reader": np.arange(N) % 2,
+    "score": np.linspace(0, 1, N) ** 2,
+    "truth": np.arange(N) // 2 % 2,
+    "condition": np.zeros(N, dtype=int),
+}
+READINGS = label_histogram.Readings.from_matrix(np.arange(N) % 2, {"a": Z[:, [0]], "b": Z[:, 1]})
 FINDINGS = label_histogram.MultiLabelCounts(VALUES["positive"], VALUES["asked"] + 1)
 # Where an argument of this name means something else.
 OWN: dict[tuple[str, str], Any] = {
@@ -194,6 +201,7 @@ FIXED: dict[str, Any] = {
     "not_a_class": None,
     "y": ANNOTATIONS,
     "prediction": Z,
+    "readings": READINGS,
     "estimator": MODEL,
     "estimators": {"model": MODEL},
     "metric": metrics.epistemic_loss,
@@ -223,6 +231,9 @@ OPTIONS: dict[str, dict] = {
     "EpistemicScorer.score": {"estimator": FOREST},
     "EpistemicScorer.__call__": {"estimator": FOREST},
     "net_benefit": {"class_index": 0},
+    "Readings.from_matrix": {"scores": {"a": Z[:, [0]], "b": Z[:, 1]}},
+    "Readings.from_imrmc": {"path": "no file"},
+    "ReaderStudy.study_size": {"effect": 0.1},
     "per_finding": {"metric": metrics.expected_squared_loss, "random_state": 0},
     "study_size": {"metric": metrics.expected_accuracy, "random_state": 0},
     "alternative_annotator_test": {"least_rows": 2},
@@ -292,6 +303,7 @@ INSTANCES: dict[str, Callable] = {
         "0",
     ),
     "Annotations": lambda: ANNOTATIONS,
+    "ReaderStudy": lambda: metrics.reader_study(READINGS),
     "MultiLabelCounts": lambda: FINDINGS,
     "KnownProbabilities": lambda: label_histogram.KnownProbabilities(Z),
     "Dirichlet": lambda: DIRICHLET,
@@ -312,6 +324,7 @@ INSTANCES: dict[str, Callable] = {
 # Functions and methods that are no doors, with the reason.
 NO_DOOR = {
     "half_width": "of a StudySize: its numbers are small integers, read one by one",
+    "power": "of a ReaderStudySize, likewise",
     "report": "hands its arguments to the metrics and the displays, which are doors",
     "fit_loop": "skorch's, called by skorch only",
     "check_data": "skorch's",

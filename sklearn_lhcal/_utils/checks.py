@@ -369,7 +369,8 @@ _LARGEST = sys.float_info.max
 _DEVICE = re.compile(r"(cpu|cuda|mps|xpu|meta)(:\d+)?")
 _RULES: dict[str, tuple[str, Callable[[Any], Any]]] = {
     "lie between 0 and 1": (
-        "alpha confidence_level calibration_size false_discovery_rate test_fraction",
+        "alpha confidence_level calibration_size false_discovery_rate power prevalence "
+        "test_fraction",
         lambda x: 0 < x < 1,
     ),
     "be at least 0 and below 1": ("epsilon threshold", lambda x: 0 <= x < 1),

@@ -74,3 +74,38 @@ def load_anesthesia_ratings() -> Bunch:
         target_names=names,
         DESCR=description("anesthesia_ratings"),
     )
+
+
+def load_viper_readings() -> Bunch:
+    """Readings of 239 mammograms by 20 radiologists under two conditions (Gallas et al. 2019).
+
+    A split plot: each of four groups of cases was read by five radiologists, as digital images
+    (FFDM) and as films (SFM), without prior images, half of the cases with cancer. License: CC0.
+
+    Returns
+    -------
+    Bunch
+        One reading an entry, for `Readings.from_long`:
+
+        - ``case``, ``reader`` : ndarray of shape (2379,), str
+        - ``condition`` : ndarray of shape (2379,), str; FFDM or SFM
+        - ``score`` : ndarray of shape (2379,), float64; 1 to 200, recalled above 100
+        - ``truth`` : ndarray of shape (2379,), int64; whether there was a cancer
+        - ``DESCR`` : str
+
+    References
+    ----------
+    Gallas et al. (2019), Impact of prevalence and case distribution in lab-based diagnostic imaging
+    studies, Journal of Medical Imaging 6 (1), 015501.
+
+    Examples
+    --------
+    >>> from sklearn_lhcal.label_histogram import Readings
+    >>> Readings.from_long(load_viper_readings()).scores.shape
+    (239, 40)
+    """
+    lines = text_of("data", "viper_readings.txt").split()
+    case, reader, condition, score, truth = np.array([line.split(",") for line in lines]).T
+    columns = {"case": case, "reader": reader, "condition": condition}
+    numbers = {"score": score.astype(np.float64), "truth": truth.astype(np.int64)}
+    return Bunch(**columns, **numbers, DESCR=description("viper_readings"))

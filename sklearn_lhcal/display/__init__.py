@@ -6,6 +6,7 @@ from ._gain_curve import GainCurveDisplay
 from ._label_acquisition import PolicyCurveDisplay, ReferralCurveDisplay
 from ._monitor import MonitorDisplay
 from ._rater_comparison import RaterDisplay
+from ._reader_study import ReaderStudyDisplay
 from ._reliability import ReliabilityDisplay
 from ._simplex_calibration import SimplexCalibrationDisplay
 from ._subgroups import SubgroupDisplay
@@ -19,6 +20,7 @@ __all__ = [
     "MonitorDisplay",
     "PolicyCurveDisplay",
     "RaterDisplay",
+    "ReaderStudyDisplay",
     "ReferralCurveDisplay",
     "ReliabilityDisplay",
     "SimplexCalibrationDisplay",

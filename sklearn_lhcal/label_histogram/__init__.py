@@ -14,6 +14,7 @@ from ._findings import MultiLabelCounts
 from ._histogram_classifier import LabelHistogramClassifier
 from ._label_table import label_table
 from ._labels import KnownProbabilities, check_counts
+from ._readings import Readings
 from ._statistics import class_disagreement, pairwise_disagreement, u_statistic
 
 __all__ = [
@@ -23,6 +24,7 @@ __all__ = [
     "KnownProbabilities",
     "LabelHistogramClassifier",
     "MultiLabelCounts",
+    "Readings",
     "adjudication_test",
     "check_counts",
     "class_disagreement",

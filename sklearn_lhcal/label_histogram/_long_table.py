@@ -34,34 +34,45 @@ class Long(NamedTuple):
 
 def read_table(table: tuple, item, rater, label, order, finding=None) -> Long:
     """The columns of a frame by their names; or the arrays, as arguments or by keyword."""
+    named = {"item": item, "rater": rater, "label": label, "order": order, "finding": finding}
     if len(table) == 3:
-        item, rater, label = table
-    elif len(table) == 1:
-        item, rater, label, order, finding = (
-            _column(table[0], name) for name in (item, rater, label, order, finding)
-        )
-    elif table:
-        raise ValueError(
-            "A long table is one frame, or the three arrays item, rater, label; got "
-            f"{len(table)} arguments."
-        )
-    categories = given_order(order)
+        named |= zip(("item", "rater", "label"), table, strict=True)
+        table = ()
+    named = named_by(table, named)
+    classes, categories = given_order(named["label"]), given_order(named["order"])
     if categories is not None:
         place = {name: i for i, name in enumerate(categories)}
-        order = [place.get(name) for name in order]
-    named = {"item": item, "rater": rater, "label": label, "order": order, "finding": finding}
+        named["order"] = [place.get(name) for name in named["order"]]
+    return Long(*as_columns(named, 3))._replace(classes=classes)
+
+
+def named_by(table: tuple, named: dict[str, Any]) -> dict[str, Any]:
+    """The columns of the one frame of a table that are named; what is named where there is none."""
+    if len(table) > 1:
+        raise ValueError(
+            f"A long table is one frame, or the arrays {', '.join(named)}; got {len(table)} "
+            "arguments."
+        )
+    return {name: _column(table[0], at, named) for name, at in named.items()} if table else named
+
+
+def as_columns(named: dict[str, Any], n_needed: int) -> list[Any]:
+    """Arrays of one length, of which the first ones are needed."""
     # in a list numbers stay what they are
-    named |= {k: np.fromiter(a, object) for k, a in named.items() if isinstance(a, (list, tuple))}
-    columns: list[Any] = [a if a is None else as_names(a, name) for name, a in named.items()]
+    named = {
+        name: np.fromiter(a, object) if isinstance(a, (list, tuple)) else a
+        for name, a in named.items()
+    }
+    columns = [a if a is None else as_names(a, name) for name, a in named.items()]
     given = [a.shape for a in columns if a is not None]
-    if any(a is None for a in columns[:3]):
-        raise ValueError("item, rater and label are all needed, got None.")
+    if any(a is None for a in columns[:n_needed]):
+        raise ValueError(f"{', '.join([*named][:n_needed])} are all needed, got None.")
     if len(set(given)) > 1 or len(given[0]) != 1:
         raise ValueError(
-            "item, rater, label, order and finding must be 1-D arrays of one length, or names of "
-            f"columns of a frame, which then comes first; got the shapes {given}."
+            f"{', '.join(named)} must be 1-D arrays of one length, or names of columns of a frame, "
+            f"which then comes first; got the shapes {given}."
         )
-    return Long(*columns)._replace(classes=given_order(label))
+    return columns
 
 
 def sortable(order: NDArray) -> NDArray:
@@ -97,14 +108,14 @@ def _times(cells: list[str]) -> Indices:
     return np.array(orders.pop())
 
 
-def _column(table, name) -> NDArray | None:
-    """A column of a frame; None where there is no name."""
+def _column(table, name, named: dict) -> NDArray | None:
+    """A column of a frame; None where there is no name. `named` are all that are asked for."""
     if name is None:
         return None
     if not hasattr(table, "columns") and not isinstance(table, Mapping):
         raise TypeError(
             "A long table is a frame or a dict of arrays, got "
-            f"{type(table).__name__}; without one, pass item=, rater= and label= alone."
+            f"{type(table).__name__}; without one, pass {'=, '.join([*named][:3])}= alone."
         )
     columns = list(getattr(table, "columns", table))
     if not isinstance(name, str) and np.ndim(name) == 1:
@@ -112,7 +123,7 @@ def _column(table, name) -> NDArray | None:
     if name not in columns:
         raise ValueError(
             f"The long table has no column {name!r}, it has {columns[:20]}; name its columns by "
-            "item=, rater= and label=."
+            f"{'=, '.join([*named][:3])}=."
         )
     return table[name]
 

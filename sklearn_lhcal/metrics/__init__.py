@@ -54,6 +54,7 @@ from ._inference.prediction_powered import prediction_powered
 from ._inference.rater_comparison import JudgeTable, RaterComparison, RaterRows, rater_comparison
 from ._inference.rater_groups import rater_group_difference
 from ._inference.rater_table import RaterTable, rater_table
+from ._inference.reader_study import ReaderStudy, ReaderStudySize, reader_study
 from ._inference.referral import ReferralCurve, referral_curve
 from ._inference.reliability import ReliabilityCurve, reliability_curve
 from ._inference.study_size import StudySize, study_size
@@ -125,6 +126,8 @@ __all__ = [
     "RaterComparison",
     "RaterRows",
     "RaterTable",
+    "ReaderStudy",
+    "ReaderStudySize",
     "ReferralCurve",
     "ReliabilityCurve",
     "RiskDecomposition",
@@ -187,6 +190,7 @@ __all__ = [
     "rater_group_difference",
     "rater_table",
     "ratio_corrected_calibration_error",
+    "reader_study",
     "referral_curve",
     "reliability_curve",
     "risk_bound",

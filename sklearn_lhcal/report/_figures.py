@@ -97,7 +97,7 @@ def _safe(name: str) -> str:
     return "".join(letters).replace("$", r"\$")
 
 
-def _draw(draw: Callable, size: tuple[float, float], alt: str) -> Picture:
+def drawn_by(draw: Callable, size: tuple[float, float], alt: str) -> Picture:
     """A picture by ``draw(axes)``, the same bytes for the same data."""
     import matplotlib as mpl
     from matplotlib.figure import Figure
@@ -140,7 +140,7 @@ def _dots(lines: list[Line], xlabel: str, alt: str, at: float | None = None) -> 
             ax.figure.legend(fontsize="small", loc="outside lower left", ncols=len(series))
 
     height = _AXIS + _LINE * (len(labels) + beside)
-    return _draw(draw, (5.2, height), alt)
+    return drawn_by(draw, (5.2, height), alt)
 
 
 def _frequencies(by_class: list[Number], hard: bool) -> Picture:
@@ -170,7 +170,7 @@ def _labels_a_case(study: Study) -> Picture:
             ax.set_xscale("log")
 
     alt = said("labels_a_case", low=low, high=high, median=np.median(n))
-    return _draw(draw, (4.2, 2.6), alt)
+    return drawn_by(draw, (4.2, 2.6), alt)
 
 
 def _raters(raters: list[Number], found: dict, usual: Number) -> Picture:
@@ -197,7 +197,7 @@ def _reliability(study: Study, k: int, how: dict) -> Picture:
         display.legend_.remove()
         ax.set(title=_safe(name), xlabel="Predicted probability", ylabel="Share of the labels")
 
-    return _draw(draw, (2.75, 3.1), said("reliability", name=name))
+    return drawn_by(draw, (2.75, 3.1), said("reliability", name=name))
 
 
 def _disagreement(study: Study, recalibrated: Distribution | None, how: dict) -> Picture:
@@ -211,7 +211,7 @@ def _disagreement(study: Study, recalibrated: Distribution | None, how: dict) ->
                 own = {"kind": "disagreement", "n_bins": N_BINS, **look, **how}
                 ReliabilityDisplay.from_predictions(study.labels, prediction, ax=ax, **own)
 
-    return _draw(draw, (4.2, 4.4), said("disagreement"))
+    return drawn_by(draw, (4.2, 4.4), said("disagreement"))
 
 
 def _referral(referral: Referral, level: float) -> Picture:
@@ -230,7 +230,7 @@ def _referral(referral: Referral, level: float) -> Picture:
         words = f"bands: {100 * level:g}% intervals"
         ax.legend(fontsize="small", loc="lower right", title=words)
 
-    return _draw(draw, (4.4, 3.6), said("referral"))
+    return drawn_by(draw, (4.4, 3.6), said("referral"))
 
 
 def _loss(found: dict) -> Picture:
@@ -257,4 +257,4 @@ def _net_benefit(study: Study, k: int, how: dict) -> Picture:
         )
         ax.set(title=_safe(name), xlabel="Threshold probability", ylabel="Net benefit")
 
-    return _draw(draw, (2.9, 2.9), said("net_benefit", name=name))
+    return drawn_by(draw, (2.9, 2.9), said("net_benefit", name=name))

@@ -16,6 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from importlib.resources import files
 from pathlib import Path
+from typing import Any
 
 from ._figures import Picture
 from ._numbers import Number
@@ -58,22 +59,19 @@ def render(
     drawn: dict[str, list[Picture]],
 ) -> str:
     """The page, everything in it escaped."""
+    about = {"data": data, "study": study, "found": found, "by_class": by_class, "pictures": drawn}
+    return filled("page.html", **about)
+
+
+def filled(template: str, **names: Any) -> str:
+    """A template with its style and script, everything in it escaped."""
     style, script = (
         files(__package__).joinpath(name).read_text(encoding="utf-8")
         for name in ("page.css", "page.js")
     )
-    page = templates().get_template("page.html")
-    made = page.render(
-        data=data,
-        study=study,
-        found=found,
-        style=style,
-        script=script,
-        hashes={"style": _hash(style), "script": _hash(script)},
-        by_class=by_class,
-        pictures=drawn,
-    )
-    return made.lstrip()
+    hashes = {"style": _hash(style), "script": _hash(script)}
+    page = templates().get_template(template)
+    return page.render(style=style, script=script, hashes=hashes, **names).lstrip()
 
 
 def _hash(content: str) -> str:

@@ -41,7 +41,8 @@ from typing import Any
 from . import _sources
 from ._files import read_table
 from ._page import check_folder
-from ._report import SETTINGS, report_on
+from ._readings import report_on_readings
+from ._report import SETTINGS, Report, report_on
 from ._study import Study
 from ._words import lines
 
@@ -53,6 +54,7 @@ _USUAL = ["item", "rater", "label"]
 LABELS = {
     "--counts": "how many raters chose each class (a column)",
     "--annotations": "a row for each label: its case, rater and class; see --columns",
+    "--readings": "a reader study: case, reader, condition, score and truth (0, 1), or .imrmc",
 }
 PREDICTIONS = {
     "--proba": "predicted probability of each class (a column)",
@@ -104,7 +106,10 @@ SWITCHES = {
 
 def main(arguments: list[str] | None = None) -> int:
     """The command; returns its exit status."""
-    options = _parser().parse_args(arguments)
+    parser = _parser()
+    options = parser.parse_args(arguments)
+    if bool(options.readings) == bool(options.proba or options.predicted_labels):
+        parser.error("one of --proba and --predicted-labels is required, but not by --readings")
     options.map = dict(options.map)
     options.classes = options.ordered or options.classes or None
     # a case alone, or with a rater and a label
@@ -113,6 +118,8 @@ def main(arguments: list[str] | None = None) -> int:
         setattr(options, name, getattr(options, name) or None)
     try:
         check_folder(Path(options.output))
+        if options.readings:
+            return _told(options, Path(options.output), report_on_readings(options))
         studies, files = _studies(options)
         if options.dry_run:
             for name, study in studies.items():
@@ -174,6 +181,11 @@ def _write(options: argparse.Namespace, folder: Path, study: Study, files: dict)
     own = options.level, options.seed, options.sensitive, options.margin
     settings = dict(zip(SETTINGS, own, strict=True))
     made = report_on(study, settings=settings, inputs=files, verbose=not options.quiet)
+    return _told(options, folder, made)
+
+
+def _told(options: argparse.Namespace, folder: Path, made: Report) -> int:
+    """Save a page and say what it says; its status."""
     page = made.save(folder)
     for verdict in made.data["verdict"]:
         print(f"{verdict['state']}: {verdict['words']}")
@@ -192,7 +204,7 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(dest="command", required=True)
     command = commands.add_parser("report", help="one page about saved predictions", **words)
     labels = command.add_mutually_exclusive_group(required=True)
-    predictions = command.add_mutually_exclusive_group(required=True)
+    predictions = command.add_mutually_exclusive_group()
     _add(labels, LABELS, metavar="FILE")
     _add(predictions, PREDICTIONS, metavar="FILE")
     _add(command, FILES, metavar="FILE")
@@ -210,6 +222,10 @@ def _parser() -> argparse.ArgumentParser:
     change = {"--map": "other names of classes"}
     _add(command, change, metavar="OLD=NEW", nargs="+", action="extend", default=[], type=_change)
     _add(command, {"--level": "level of all intervals (default: 0.95)"}, type=float, default=0.95)
+    compare = {"--compare": "two conditions of --readings"}
+    _add(command, compare, metavar=("NEW", "OLD"), nargs=2)
+    calls = {"--threshold": "scores of --readings from which on a case is called positive"}
+    _add(command, calls, metavar="SCORE", type=float)
     margin = "how much more often raters may disagree with the model, a share (default: 0.05)"
     _add(command, {"--margin": margin}, metavar="SHARE", type=_share, default=0.05)
     _add(command, {"--seed": "seed of random splits (default: 0)"}, type=int, default=0)

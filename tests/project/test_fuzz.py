@@ -117,6 +117,7 @@ NAMES = {
         "which",
         "rater_groups",
     ),
+    *("reader", "condition"),
     *("annotations", "matrix", "raters", "item", "rater", "label", "items", "finding", "findings"),
 }
 # What a message may call an argument besides its own name and those of the other data.
@@ -184,8 +185,8 @@ def applies(kind, good, argument):
     if argument == "X" and kind in ("huge", "largest", "beyond floats"):
         # a forest warns in float32, scikit-learn has words of its own
         return False
-    if kind == "NaN" and argument == "rate":
-        # of samples with too few raters
+    if kind == "NaN" and argument in ("rate", "score"):
+        # of samples with too few raters, and of cases that were not read
         return False
     if kind == "infinite" and argument == "total":
         # no spread at all, where data are made

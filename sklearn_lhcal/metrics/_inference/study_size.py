@@ -6,11 +6,12 @@ raters, σ_G², and that of the n_rs samples that both have read, σ_D²/n_rs, w
 samples tells.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import combinations
 from typing import Any, NamedTuple, cast
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import stdtrit
 from scipy.stats import chi2, qmc
 from sklearn.utils import check_random_state
@@ -258,7 +259,7 @@ def study_size(
     >>> bool(size.n_rows[0] > size.n_rows[1])  # more readers need fewer rows
     True
     """
-    R, m = _designs(n_raters, per_row)
+    R, m = designs(n_raters, per_row)
     labels = named_raters(y)
     statistic = statistic_of(metric, labels, prediction, sample_weight, groups, options)
     design = statistic.design("random", n_blocks, check_random_state(random_state))
@@ -272,7 +273,7 @@ def study_size(
         if m.min() < 2:
             raise ValueError("per_row must be at least 2: the metric compares labels of a sample.")
         pairs = pair_components(statistic, design.rows)
-    known = _Pilot(*components, pairs.gamma, pairs.noise)
+    known = Pilot(*components, pairs.gamma, pairs.noise)
     # samples that contribute, and their mean number of readings
     readings = float(statistic.labels.n.mean())
     sizes = (len(statistic.data), readings, panel.n_raters, pairs.n_rows)
@@ -289,28 +290,26 @@ def study_size(
         n_blocks=n_blocks,
     )
     needed = _rows_needed(pilot, half_width)
-    dfs = (design.rows.n - 1.0, _df_of_raters(panel.df + 1), pairs.df)
+    dfs = (design.rows.n - 1.0, df_of_raters(panel.df + 1), pairs.df)
     drawn = known.drawn(*dfs).components(*sizes)
     of_draws = pilot._replace(**{name: value[:, None] for name, value in drawn.items()})
-    ends = np.sort(_rows_needed(of_draws, half_width), axis=0)[[_LOW, _HIGH]]
-    ends[0] = np.minimum(ends[0], needed)
-    ends[1] = np.maximum(ends[1], needed)
-    return pilot._replace(n_rows=needed, n_rows_range=ends.T)
+    ends = with_found(_rows_needed(of_draws, half_width), needed)
+    return pilot._replace(n_rows=needed, n_rows_range=ends)
 
 
-def _designs(n_raters, per_row: int | None) -> tuple[Integers, Integers]:
+def designs(n_raters, per_row: int | None, name: str = "n_raters") -> tuple[Integers, Integers]:
     """Readers and readings a sample of each design."""
     if not all(is_count(R) for R in n_raters):
-        raise ValueError(f"n_raters must hold ints of at least 1, got {n_raters!r}.")
+        raise ValueError(f"{name} must hold ints of at least 1, got {n_raters!r}.")
     R = np.array(n_raters, dtype=np.int64)
     if R.ndim != 1 or not len(R) or R.min() < 3:
-        raise ValueError(f"n_raters must list numbers of at least 3, got {n_raters!r}.")
+        raise ValueError(f"{name} must list numbers of at least 3, got {n_raters!r}.")
     if per_row is None:
         return R, R
     return R, np.minimum(R, per_row)
 
 
-class _Pilot(NamedTuple):
+class Pilot(NamedTuple):
     """Variances of the pilot: the three jackknives, and mean squares of pairs of raters."""
 
     rows: Any
@@ -319,14 +318,14 @@ class _Pilot(NamedTuple):
     gamma: Any
     noise: Any
 
-    def drawn(self, df_row: float, df_rat: float, df_pair: float) -> "_Pilot":
+    def drawn(self, df_row: float, df_rat: float, df_pair: float) -> "Pilot":
         """Each over draws of χ²/df, shape (n_draws,)."""
         # with fewer a draw may divide by 0
         dfs = np.maximum([df_row, df_rat, df_row, df_pair, df_row], 0.5)
         chance = qmc.Sobol(len(dfs), seed=0).random(_DRAWS)
-        return _Pilot(*(np.array(self) * dfs / chi2.ppf(chance, dfs)).T)
+        return Pilot(*(np.array(self) * dfs / chi2.ppf(chance, dfs)).T)
 
-    def components(self, n: int, m: float, R: int, n_rows: float) -> dict:
+    def components(self, n: float, m: float, R: float, n_rows: float) -> dict:
         """Those of `StudySize`, of n samples with m readings of R raters; some may be negative.
 
         What pairs add has been taken off the jackknives.
@@ -344,7 +343,7 @@ class _Pilot(NamedTuple):
         }
 
 
-def _df_of_raters(R: float) -> float:
+def df_of_raters(R: float) -> float:
     """Degrees of freedom of a variance of R raters: ``Var s²/σ⁴ = 2/(R − 1) + κ/R``, Box (1953)."""
     return 2 / (2 / max(R - 1, 1e-9) + _KURTOSIS / R)
 
@@ -360,14 +359,26 @@ def _counted(component, m):
 
 
 def _rows_needed(size: StudySize, half_width: float) -> Floats:
-    """The least number of samples of each design, by bisection; inf where the most are too few."""
+    """The least number of samples of each design; inf where the most are too few."""
+    shape = np.broadcast_shapes(size.n_raters.shape, np.shape(size.rows))
     design = (size.n_raters, size.per_row)
-    low = np.full(np.broadcast_shapes(size.n_raters.shape, np.shape(size.rows)), 2.0)
-    high = np.full(low.shape, float(_MOST_ROWS))
-    possible = size.half_width(high, *design) <= half_width
+    return least_enough(lambda n: size.half_width(n, *design) <= half_width, shape)
+
+
+def least_enough(enough: Callable[[Floats], NDArray], shape: tuple[int, ...]) -> Floats:
+    """The least numbers of samples that are enough, by bisection; inf where the most are not."""
+    low = np.full(shape, 2.0)
+    high = np.full(shape, float(_MOST_ROWS))
+    possible = enough(high)
     while (high - low > 1).any():
         middle = np.floor((low + high) / 2)
-        enough = size.half_width(middle, *design) <= half_width
-        high = np.where(enough, middle, high)
-        low = np.where(enough, low, middle)
+        reached = enough(middle)
+        high = np.where(reached, middle, high)
+        low = np.where(reached, low, middle)
     return np.where(possible, high, np.inf)
+
+
+def with_found(drawn: Floats, found: Floats) -> Floats:
+    """The range of draws, first axis, that holds what was found; ends last."""
+    low, high = np.sort(drawn, axis=0)[[_LOW, _HIGH]]
+    return np.stack([np.minimum(low, found), np.maximum(high, found)], axis=-1)

@@ -283,20 +283,18 @@ def worth(c: NDArray) -> float:
     return float(c.sum() ** 2 / (c**2).sum())
 
 
-def check_several_raters(n_raters: int, least_raters: int) -> None:
+def check_several_raters(n_raters: int, least_raters: int, noun: str = "rater") -> None:
     """ValueError for fewer than three raters, of samples that need so many labels to count."""
     if n_raters >= LEAST_RATERS:
         return
     of_rows = ""
     if least_raters > 1:
         of_rows = f" with samples of {least_raters} labels or more"
-    raise ValueError(
-        f"Intervals for new raters need three raters at least, got {n_raters}{of_rows}; "
-        f"{FIXED_RATERS}"
-    )
+    problem = f"Intervals for new raters need three raters at least, got {n_raters}{of_rows}; "
+    raise ValueError((problem + FIXED_RATERS).replace("rater", noun))
 
 
-def warn_of_few(n_raters: int, worth: float) -> None:
+def warn_of_few(n_raters: int, worth: float, noun: str = "rater") -> None:
     """Warn of few raters, or of few who give most of the labels."""
     if n_raters < FEW_RATERS:
         reason = f"There are only {n_raters} raters"
@@ -304,7 +302,8 @@ def warn_of_few(n_raters: int, worth: float) -> None:
         reason = f"The {n_raters} raters are worth only {worth:.1f} with equal loads"
     else:
         return
-    warn(f"{reason}: intervals for new raters may cover too rarely; {FIXED_RATERS}")
+    problem = f"{reason}: intervals for new raters may cover too rarely; {FIXED_RATERS}"
+    warn(problem.replace("rater", noun))
 
 
 # -------------------------------------------------------------------------------------- variances

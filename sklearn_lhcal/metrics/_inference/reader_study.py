@@ -1,0 +1,455 @@
+"""Reader studies with truth: AUC, sensitivity and specificity for any reader and any case."""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from itertools import product
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse.csgraph import connected_components
+from scipy.stats import nct
+from scipy.stats import t as student
+
+from ..._rows import Readings
+from ..._utils.arrays import Floats, Integers, row_units
+from ..._utils.checks import checked, errors_of, is_real, read_groups, warn
+from ..._utils.names import typed
+from ..._utils.results import ConfidenceInterval, DataFrame, frame_of, result
+from ..._utils.types import ArrayLike, Groups
+from .reader_variance import Contrast, Study, ends, measured, obuchowski, tail
+from .study_size import Pilot, designs, df_of_raters, least_enough, with_found
+from .two_way import check_several_raters, warn_of_few
+
+Metric = Literal["auc", "sensitivity", "specificity"] | Callable
+# the truth of the cases that a metric is about; others are about both
+_COUNTED: dict[Any, list[int]] = {"sensitivity": [1], "specificity": [0]}
+# near 1 intervals need so many cases of each truth
+_HIGH, _FEW_CASES = 0.95, 25
+# noncentral t has no more degrees of freedom, and no variance is less
+_MOST_DF, _TINY = 1e5, 1e-300
+
+
+@result
+class ReaderStudySize(NamedTuple):
+    """What `ReaderStudy.study_size` returns: ``V(n, J) = rows/n + raters/J + ratings/(n·J)``.
+
+    Attributes
+    ----------
+    n_readers : ndarray of shape (n_designs,)
+        J, readers a condition.
+    n_cases : ndarray of shape (n_designs,)
+        n, cases that bring the power wanted; inf where no number does. Each reader reads the same
+        share of them as in the pilot.
+    n_cases_range : ndarray of shape (n_designs, 2)
+        What the pilot leaves open of them: 10% and 90% points.
+    rows, raters, ratings : float
+        Components of the variance of the difference, each for one case, reader and reading.
+    effect : float
+    margin : float or None
+    confidence_level : float
+    """
+
+    n_readers: Integers
+    n_cases: Any
+    n_cases_range: Any
+    rows: Any
+    raters: Any
+    ratings: Any
+    effect: float
+    margin: float | None
+    confidence_level: float
+
+    def power(self, n_cases: ArrayLike, n_readers: ArrayLike) -> Floats:
+        """Probability that such a study shows the effect, or non-inferiority."""
+        n, J = (np.asarray(a, dtype=np.float64) for a in (n_cases, n_readers))
+        V_R = (self.raters + self.ratings / n) / J
+        V = V_R + self.rows / n
+        df = np.minimum(V**2 * (J - 1) / np.maximum(V_R**2, _TINY), _MOST_DF)
+        t = student.ppf((1 + self.confidence_level) / 2, df)
+        effect = abs(self.effect) if self.margin is None else self.effect + self.margin
+        # beyond, power is 1, and scipy has no number for the other tail
+        shift = np.clip(effect / np.sqrt(V), -30, 30)
+        other = nct.cdf(-t, df, shift) if self.margin is None else 0.0
+        return nct.sf(t, df, shift) + np.nan_to_num(other)
+
+
+@result
+class ReaderStudy(NamedTuple):
+    """What `reader_study` returns.
+
+    Attributes
+    ----------
+    values : dict of ConfidenceInterval
+        The mean over readers under each condition.
+    difference : ConfidenceInterval or None
+        The first compared condition minus the second.
+    p_value : float
+        Of no difference, two-sided; NaN without a comparison.
+    margin : float or None
+    non_inferior : bool or None
+        Whether the lower end of `difference` is above −margin.
+    p_non_inferior : float
+        Of a difference of −margin or less, one-sided: compare it with ``(1 − confidence_level)/2``.
+    readers : ndarray of shape (n_readers,)
+        Names.
+    reader_values : ndarray of shape (n_readers, n_conditions)
+        NaN where a reader read nothing.
+    n_read : ndarray of shape (n_readers, n_conditions, 2)
+        Negative and positive cases that each has read.
+    reader_difference : ndarray of shape (n_readers,)
+        As `difference`; a condition of one reader alone is compared with each.
+    reader_difference_interval : ndarray of shape (n_readers, 2)
+        For these readers and new cases, and for all of them together (Bonferroni's).
+    n_cases : ndarray of shape (2,)
+        Negative and positive cases that anyone has read.
+    components : dict of float
+        By the names of Obuchowski and Rockette: error, cov1, cov2, cov3, reader and condition x
+        reader, where the same readers read under several conditions; else empty.
+    design : str
+        "crossed", "split plot", "partial", "different readers", "model against readers" or "single
+        readers".
+    metric, scale : str
+        `scale` is that of the difference.
+    compare : tuple or None
+    raters : {"random", "fixed"}
+        Whether intervals are for new readers, or for these.
+    confidence_level : float
+    contrast : tuple or None
+        What `study_size` reads.
+    """
+
+    values: dict[Any, ConfidenceInterval]
+    difference: ConfidenceInterval | None
+    p_value: float
+    margin: float | None
+    non_inferior: bool | None
+    p_non_inferior: float
+    readers: NDArray
+    reader_values: Floats
+    n_read: Integers
+    reader_difference: Floats
+    reader_difference_interval: Floats
+    n_cases: Integers
+    components: dict[str, float]
+    design: str
+    metric: str
+    scale: str
+    compare: tuple | None
+    raters: str
+    confidence_level: float
+    contrast: Contrast | None
+
+    def to_frame(self) -> "DataFrame":
+        """A pandas DataFrame, one row for each reader."""
+        columns = dict(zip(map(str, self.values), self.reader_values.T, strict=True))
+        if self.compare is not None:
+            columns["difference"] = self.reader_difference
+            columns["difference_interval"] = self.reader_difference_interval
+        return frame_of({"reader": self.readers}, **columns)
+
+    @checked
+    def study_size(
+        self,
+        *,
+        effect: float,
+        power: float = 0.8,
+        margin: float | None = None,
+        n_readers: Sequence[int] = (5, 8, 10, 15),
+        prevalence: float | None = None,
+    ) -> ReaderStudySize:
+        """Numbers of cases and readers that a study of this comparison needs.
+
+        Parameters
+        ----------
+        effect : float
+            The true difference. For non-inferiority often 0.
+        power : float, default=0.8
+            How probable it shall be that the study shows it.
+        margin : float, optional
+            Plan for non-inferiority at this margin; None: for a difference from 0.
+        n_readers : sequence of int
+            Readers a condition to consider.
+        prevalence : float, optional
+            Share of positive cases in the new study; None: as in this one.
+
+        Returns
+        -------
+        ReaderStudySize
+
+        Raises
+        ------
+        ValueError
+            Readers that were fixed, no comparison, nothing to show, fewer than three readers to
+            consider, a prevalence with groups or with a metric of one's own.
+
+        Notes
+        -----
+        Power is that of the linear scale (Hillis, Obuchowski and Berbaum 2011), with a variance
+        between readers of 0 where the pilot's is negative. A pilot of five readers leaves it open
+        by 0.2 or 0.3; `n_cases_range` says what that does to the number of cases, as in
+        `study_size`.
+        """
+        found = self.contrast
+        if found is None or not found.n_readers:
+            raise ValueError('study_size needs compare= and random readers, readers="random".')
+        if (effect if margin is None else effect + margin > 0) == 0:
+            raise ValueError("effect must differ from 0, or from -margin: there is none to show.")
+        n, weight = float(found.n_cases.sum()), np.ones(1)
+        if prevalence is not None:
+            weight = found.n_cases / n / [1 - prevalence, prevalence]
+            if len(found.C) == 1:
+                raise ValueError("prevalence needs a built-in metric, and cases without groups.")
+        _, V_R, cells = found.spread().components
+        new = found._replace(C=weight * found.C, V_fix=weight * found.V_fix).spread().components
+        # single readings are in V_R, too
+        pilot = Pilot(new.rows, V_R + new.cells - cells, new.cells, 0.0, 0.0)
+        drawn = pilot.drawn(found.n_scarce - 1, df_of_raters(found.df_R + 1), 1.0)
+        J, _ = designs(n_readers, None, "n_readers")
+        sizes, level = (n, found.n_readers, found.n_readers, 1.0), self.confidence_level
+
+        def plan(known: Pilot) -> ReaderStudySize:
+            parts = [np.maximum(a, 0.0) for a in known.components(*sizes).values()]
+            size = ReaderStudySize._make((J, J, J, *parts[:3], effect, margin, level))
+            shape = np.broadcast_shapes(np.shape(size.rows), J.shape)
+            return size._replace(n_cases=least_enough(lambda n: size.power(n, J) >= power, shape))
+
+        size, draws = plan(pilot), plan(Pilot(*(a[:, None] for a in drawn)))
+        return size._replace(n_cases_range=with_found(draws.n_cases, size.n_cases))
+
+
+@checked
+def reader_study(
+    readings: Readings,
+    *,
+    metric: Metric = "auc",
+    compare: Sequence | None = None,
+    margin: float | None = None,
+    threshold: object = None,
+    groups: Groups = None,
+    readers: Literal["random", "fixed"] = "random",
+    scale: Literal["linear", "logit"] | None = None,
+    confidence_level: float = 0.95,
+) -> ReaderStudy:
+    """AUC, sensitivity or specificity of readers, and its difference between two conditions.
+
+    Multi-reader multi-case (MRMC) studies with known truth, by the method of Obuchowski and
+    Rockette: crossed or split plots, missing readings, different readers under each condition, a
+    model alone against readers.
+
+    Parameters
+    ----------
+    readings : Readings
+    metric : {"auc", "sensitivity", "specificity"} or callable, default="auc"
+        A callable ``metric(truth, score) -> float``, higher is better, is computed again without
+        each case.
+    compare : (new, old), optional
+        Two conditions; the difference is new minus old. None: each condition alone.
+    margin : float, optional
+        Above 0: new is non-inferior where the lower end of the difference is above −margin. At the
+        default level of 0.95 this is the one-sided test at 2.5% that regulators ask for. Choose it
+        before the data are seen.
+    threshold : float, optional
+        Scores of at least this are positive calls. None: sensitivity and specificity need scores of
+        0 and 1.
+    groups : array-like of shape (n_cases,), optional
+        What cases belong to, as the lesions of a patient, in the order of ``readings.items``.
+    readers : {"random", "fixed"}, default="random"
+        Whether intervals are for new readers and new cases, or for these readers and new cases. One
+        reader alone under a condition, a model, is always fixed.
+    scale : {"linear", "logit"}, optional
+        Of intervals. None: logit, but linear for the difference of two conditions with several
+        readers, and for a metric of one's own.
+    confidence_level : float, default=0.95
+
+    Returns
+    -------
+    ReaderStudy
+
+    Raises
+    ------
+    ValueError
+        An unknown condition; fewer than three random readers; fewer than two positive or negative
+        cases of a reader; sensitivity of scores that are no calls; a margin that is not above 0, or
+        without `compare`.
+
+    Warns
+    -----
+    UserWarning
+        Fewer than five random readers; fewer than 25 cases of one truth and a value above 0.95; a
+        variance of 0; some, but not all, readers that read under one condition only.
+
+    Notes
+    -----
+    Readers count equally, however many cases each has read. The variance is Obuchowski and
+    Rockette's, with DeLong's covariances, but not less than that for fixed readers: by chance
+    readers may look more alike than new ones would, and the `notes` of the interval say so. Degrees
+    of freedom are Hillis's; on the logit scale cases have theirs, too. On the linear scale, where
+    that bound is not reached, a difference has the numbers of MRMCaov. Whether cases were chosen by
+    what readers saw in them cannot be seen in the data.
+
+    References
+    ----------
+    Obuchowski, N. A. and Rockette, H. E. (1995). Hypothesis testing of diagnostic accuracy for
+    multiple readers and multiple tests. Communications in Statistics 24, 285–308.
+
+    Hillis, S. L. (2007). A comparison of denominator degrees of freedom methods for multiple
+    observer ROC analysis. Statistics in Medicine 26, 596–619.
+
+    Zou, G. Y. and Donner, A. (2008). Construction of confidence limits about effect measures: a
+    general approach. Statistics in Medicine 27, 1693–1702.
+
+    Examples
+    --------
+    >>> from sklearn_lhcal.label_histogram import Readings
+    >>> rng = np.random.default_rng(0)
+    >>> truth = np.repeat([0, 1], 40)
+    >>> case = truth + rng.normal(size=80)
+    >>> unaided, aided = (case[:, None] + s * rng.normal(size=(80, 6)) for s in (1.5, 0.5))
+    >>> readings = Readings.from_matrix(truth, {"unaided": unaided, "aided": aided})
+    >>> found = reader_study(readings, compare=("aided", "unaided"), margin=0.05)
+    >>> found.non_inferior, found.design
+    (True, 'crossed')
+    >>> isinstance(found.study_size(effect=0.1), ReaderStudySize)
+    True
+    """
+    if margin is not None and not (compare and margin > 0):
+        raise ValueError(f"margin must be above 0, and beside compare=; got {margin!r}.")
+    sides, kept = _sides(readings, compare)
+    study = _measured(readings, kept, sides, metric, threshold, groups, readers == "random")
+    logits = scale == "logit" or (scale is None and isinstance(metric, str))
+    if logits and (np.abs(study.theta - 0.5) > 0.5).any():
+        raise ValueError('scale="logit" needs a metric from 0 to 1.')
+    both, level = [*sides.values()], confidence_level
+    values = {m: _interval(study, [side], logits, level)[0] for m, side in sides.items()}
+    difference, found, p, p_non_inferior = None, None, np.nan, np.nan
+    if compare is not None:
+        logits = logits and (scale == "logit" or min(map(len, both)) == 1)
+        difference, at, found = _interval(study, both, logits, level)
+        p, p_non_inferior = (
+            np.nan if point is None else tail(-point, at, difference) for point in (0.0, margin)
+        )
+    _warn(study, sides, [*values.values(), *([difference] if difference else [])])
+    names, *of_readers = _each(study, sides, compare is not None, logits, level)
+    same = len(both) > 1 and len({frozenset(side) for side in both}) == 1 < len(both[0])
+    read = study.seen.any(axis=1)
+    return ReaderStudy._make(
+        (
+            *(values, difference, 2 * min(p, 1 - p), margin),
+            None if difference is None or not margin else difference.low > -margin,
+            *(p_non_inferior, names, *of_readers),
+            np.array([np.count_nonzero(read & (study.y == k)) for k in (0, 1)]),
+            obuchowski(study.theta, study.V, both) if same else {},
+            *(_design(study, both), getattr(metric, "__name__", str(metric))),
+            *("logit" if logits else "linear", compare and tuple(compare), readers, level, found),
+        )
+    )
+
+
+def _sides(readings: Readings, compare: Sequence | None) -> tuple[dict[Any, dict], list]:
+    """The column of each reader under each condition that is studied; these columns in readings."""
+    under, readers = readings.conditions.tolist(), readings.readers.tolist()
+    names = [*dict.fromkeys(under)]
+    if compare is not None:
+        two = len(compare) == len({*compare} & {*names}) == 2 and not isinstance(compare, str)
+        if not two:
+            raise ValueError(f"compare must name two of the conditions {names}, got {compare!r}.")
+        names = [*compare]
+    kept = [column for m in names for column, name in enumerate(under) if name == m]
+    sides: dict[Any, dict] = {m: {} for m in names}
+    for at, column in enumerate(kept):
+        sides[under[column]][readers[column]] = at
+    return sides, kept
+
+
+def _measured(readings, kept, sides, metric, threshold, groups, random: bool) -> Study:
+    """Metrics of columns, with their covariances."""
+    y, scores = readings.truth, readings.scores[:, kept]
+    seen, counted = ~np.isnan(scores), _COUNTED.get(metric, [0, 1])
+    for m, side in sides.items():
+        with errors_of(f"readings under {m!r}"):
+            if random and len(side) > 1:
+                check_several_raters(len(side), 1, "reader")
+            for (reader, column), k in product(side.items(), counted):
+                if (n := seen[y == k, column].sum()) < 2:
+                    raise ValueError(
+                        f"reader {reader!r} has read {n} cases of truth {k}; two are needed, or "
+                        "leave this reader out."
+                    )
+    if threshold is not None:
+        if not (is_real(threshold) and np.isfinite(threshold)):
+            raise ValueError(f"threshold must be a number or None, got {threshold!r}.")
+        scores = np.where(seen, scores >= threshold, np.nan)
+    elif metric in _COUNTED and not np.isin(scores[seen], (0, 1)).all():
+        raise ValueError(f"{metric} needs calls, 0 or 1, but scores differ; give threshold=.")
+    unit = row_units(read_groups(groups, len(y)), len(y))
+    if min(len(np.unique(unit[y == k])) for k in counted) < 2:
+        raise ValueError("groups: all cases of one truth are in one group; two are needed.")
+    return Study(y, seen, unit, *measured(metric, y, scores, unit), counted, random)
+
+
+def _interval(
+    study: Study, sides: list[dict], logits: bool, level: float, random: bool = True
+) -> tuple[ConfidenceInterval, Callable, Contrast]:
+    """The interval of a contrast, its ends as a function of the quantile, and its variances."""
+    found = study.contrast(*sides, random=random)
+    V, df, components = found.spread(logits)
+    parts = [study.contrast(side, random=random) for side in sides] if logits else []
+    at = partial(ends, estimate=found.estimate, V=V, df=df, parts=parts)
+    values = found.estimate, *at(float(student.ppf((1 + level) / 2, df))), V**0.5
+    J = min(len(side) for side in sides if len(side) > 1) if found.n_readers else None
+    made = {"confidence_level": level, "df": df, "components": components, "n_raters": J}
+    return ConfidenceInterval(*values, **made), at, found
+
+
+def _each(study: Study, sides: dict, compared: bool, logits: bool, level: float) -> tuple:
+    """Names, values, cases read, and differences with Bonferroni's intervals of each reader."""
+    names = [*dict.fromkeys(reader for side in sides.values() for reader in side)]
+    at = np.array([[side.get(reader, -1) for side in sides.values()] for reader in names])
+    n = np.array([study.seen[study.y == k].sum(axis=0) for k in (0, 1)])
+    # of each reader the two columns, of which one may be that of a model alone
+    alone = [[*side.values()] if len(side) == 1 else [-1] for side in sides.values()]
+    pairs = np.where(at < 0, np.ravel(alone), at)
+    whole = np.flatnonzero((pairs >= 0).all(axis=1) & compared)
+    differences = np.full((len(names), 3), np.nan)
+    for i in whole:
+        own = [{column: column} for column in pairs[i].tolist()]
+        each = 1 - (1 - level) / len(whole)
+        differences[i] = _interval(study, own, logits, each, random=False)[0][:3]
+    values = np.where(at < 0, np.nan, study.theta[at])
+    n_read = np.where(at < 0, 0, n[:, at]).transpose(1, 2, 0)
+    return typed(names), values, n_read, differences[:, 0], differences[:, 1:]
+
+
+def _design(study: Study, sides: list[dict]) -> str:
+    """Who has read what."""
+    several = [set(side) for side in sides if len(side) > 1]
+    if len(several) < len(sides):
+        return "model against readers" if several else "single readers"
+    if len(sides) > 1 and not set.intersection(*several):
+        return "different readers"
+    read = study.seen[study.seen.any(axis=1)]
+    if read.all() and all(one == several[0] for one in several):
+        return "crossed"
+    # parts whose readers have no case in common
+    return "split plot" if connected_components(read.T @ read)[0] > 1 else "partial"
+
+
+def _warn(study: Study, sides: dict, found: list[ConfidenceInterval]) -> None:
+    """Warn of what makes intervals unsure; the first intervals are those of the sides."""
+    several = [set(side) for side in sides.values() if len(side) > 1] if study.random else []
+    notes = []
+    if several:
+        J = min(map(len, several))
+        warn_of_few(J, J, noun="reader")
+        if set.intersection(*several) not in (set(), several[0], several[-1]):
+            notes.append("Some readers read under one condition only.")
+    if any(one.standard_error == 0 for one in found):
+        notes.append("A variance is 0: no p-value of a difference follows.")
+    for (m, side), one in zip(sides.items(), found, strict=False):
+        n = study.n_cases(side)[study.counted].min()
+        if n < _FEW_CASES and one.estimate > _HIGH:
+            few = f"{n:.0f} cases of one truth, a value above {_HIGH}"
+            notes.append(f"Under {m!r}, {few}: intervals may cover too rarely.")
+    for note in notes:
+        warn(note)
