@@ -446,7 +446,7 @@ def errors_of(what: str) -> Iterator[None]:
     """Errors begin with what they are about."""
     try:
         yield
-    except (TypeError, ValueError) as error:
+    except (ImportError, TypeError, ValueError) as error:
         raise type(error)(f"{what}: {error}") from error
 
 

@@ -4,7 +4,7 @@ import json
 import re
 import warnings
 import zipfile
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from contextlib import suppress
 from glob import glob
 from pathlib import Path
@@ -59,7 +59,7 @@ def read_file(
         raise ValueError(f"{path.name} is no file of a table")
     try:
         _check_size(path, kind)
-        return READERS[kind](path, name, as_text, sheet)
+        return READERS[kind](path, name=name, stays=as_text, sheet=sheet)
     except ImportError:
         if kind not in (".xlsx", ".xlsm"):
             raise
@@ -123,7 +123,7 @@ def _check_size(path: Path, kind: str) -> None:
         raise ValueError(f"unpacked it has {size:.1e} bytes, more than {LARGEST:.0e}")
 
 
-def _csv(path: Path, name: str, stays: Callable, sheet: str | None) -> tuple:
+def _csv(path: Path, *, stays: Callable, **_) -> tuple:
     """Separated by commas, semicolons, tabs or bars; a decimal comma is read beside the others."""
     import io
 
@@ -170,7 +170,7 @@ def _text_of(path: Path) -> tuple[str, str]:
     raise ValueError("it is no text")
 
 
-def _excel(path: Path, name: str, stays: Callable, sheet: str | None) -> tuple:
+def _excel(path: Path, *, stays: Callable, sheet: str | None, **_) -> tuple:
     """One sheet of a workbook, or all that have the same columns."""
     import pandas as pd
 
@@ -197,7 +197,7 @@ def _excel(path: Path, name: str, stays: Callable, sheet: str | None) -> tuple:
     return first, notes
 
 
-def _parquet(path: Path, name: str, stays: Callable, sheet: str | None) -> tuple:
+def _parquet(path: Path, *, stays: Callable, **_) -> tuple:
     import pandas as pd
 
     frame = pd.read_parquet(path).reset_index(drop=True)
@@ -207,12 +207,12 @@ def _parquet(path: Path, name: str, stays: Callable, sheet: str | None) -> tuple
     return frame, []
 
 
-def _npy(path: Path, name: str, stays: Callable, sheet: str | None) -> tuple:
+def _npy(path: Path, **_) -> tuple:
     # the map refuses a header that promises more than the file holds
     return np.array(np.load(path, mmap_mode="r", allow_pickle=False)), []
 
 
-def _npz(path: Path, name: str, stays: Callable, sheet: str | None) -> tuple:
+def _npz(path: Path, *, name: str, **_) -> tuple:
     with np.load(path, allow_pickle=False) as arrays:
         names = list(arrays)
         chosen = name if name in names else names[0]
@@ -221,12 +221,12 @@ def _npz(path: Path, name: str, stays: Callable, sheet: str | None) -> tuple:
         return arrays[chosen], []
 
 
-def _json(path: Path, name: str, stays: Callable, sheet: str | None) -> tuple:
+def _json(path: Path, **_) -> tuple:
     return json.loads(_text_of(path)[0]), []
 
 
-def _json_lines(path: Path, name: str, stays: Callable, sheet: str | None) -> tuple:
-    lines: Iterable[str] = _text_of(path)[0].split("\n")
+def _json_lines(path: Path, **_) -> tuple:
+    lines = _text_of(path)[0].split("\n")
     return [json.loads(line) for line in lines if line.strip()], []
 
 

@@ -59,8 +59,10 @@ def _of_size(study: Study):
 
 
 def _of_patients(study: Study):
+    if study.groups is None:
+        return
     for name, values in study.subgroups.items():
-        pairs = set() if study.groups is None else set(zip(study.groups, values, strict=True))
+        pairs = set(zip(study.groups, values, strict=True))
         n = sum(several > 1 for several in Counter(patient for patient, _ in pairs).values())
         if n:
             yield _check("patients_in_several", "warning", n=n, of=study.n_groups, name=name)
@@ -153,5 +155,6 @@ def _reason(study: Study, i: int) -> str:
     """Why a case is on the list."""
     votes = study.labels.counts[i]
     tied = (votes == votes.max()).sum() > 1
-    names = {"first": study.classes[study.z[i].argmax()], "most": study.classes[votes.argmax()]}
-    return said("reason", tied=tied, n=study.n_labels[i], **names)
+    first = study.classes[study.z[i].argmax()]
+    most = study.classes[votes.argmax()]
+    return said("reason", tied=tied, n=study.n_labels[i], first=first, most=most)

@@ -105,14 +105,12 @@ def _logistic(X: Floats, offset: Floats, rows: Rows, of: int) -> Floats:
         p = expit(X @ beta + offset)
         gradient = X.T @ (w * (mu - p))
         H = (X * (w * p * (1 - p))[:, None]).T @ X
-        if np.linalg.cond(H) > 1 / np.finfo(float).eps:
+        if np.abs(beta).max() > _MOST_SLOPE or np.linalg.cond(H) > 1 / np.finfo(float).eps:
             break
         step = np.linalg.solve(H, gradient)
         beta = beta + step
         if np.abs(step).max() < 1e-9:
             return beta
-        if np.abs(beta).max() > _MOST_SLOPE:
-            break
     return np.full(len(beta), np.nan)
 
 
@@ -166,9 +164,8 @@ def subgroups(intervals: Intervals) -> tuple[dict | None, list[Number]]:
     table = audit.to_frame().reset_index().astype({"class": str}).to_dict("records")
     about = np.nan, np.nan, intervals.level, len(study), "subgroup_audit().p_value"
     p = Number("subgroups_calibrated_p", "uncalibrated", audit.p_value, *about)
-    about_all = {"p_values": audit.p_values, "worst": audit.worst, "left_out": audit.left_out}
-    words = said("subgroups", p=p.estimate, **about_all)
-    return {"words": words, "table": table}, [p, *_of_subgroups(table, intervals.level)]
+    found = {"words": said("subgroups", audit=audit), "table": table}
+    return found, [p, *_of_subgroups(table, intervals.level)]
 
 
 def _of_subgroups(table: list[dict], level: float) -> Iterator[Number]:
@@ -177,18 +174,15 @@ def _of_subgroups(table: list[dict], level: float) -> Iterator[Number]:
         part, about = row["subgroup"], (level, row["n"], "subgroup_audit()")
         ends = row["estimate"], row["low"], row["high"]
         yield Number("excess_probability", "uncalibrated", *ends, *about, row["class"], part)
-        for name in OF_SUBGROUP if row["class"] == table[0]["class"] else ():
-            ends = row[name], row[f"{name}_low"], row[f"{name}_high"]
-            yield Number(name, "uncalibrated", *ends, *about, None, part)
+        if row["class"] == table[0]["class"]:
+            for name in OF_SUBGROUP:
+                ends = row[name], row[f"{name}_low"], row[f"{name}_high"]
+                yield Number(name, "uncalibrated", *ends, *about, None, part)
 
 
 # Shares of the cases that are referred.
 SENT = (0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 0.9)
-# What is captured: the disagreement between raters, and the loss.
-CAPTURED = {
-    "irreducible_loss": metrics.irreducible_loss,
-    "expected_squared_loss": metrics.expected_squared_loss,
-}
+# The metrics of what is captured, in words: the disagreement between raters, and the loss.
 WORDS = {"irreducible_loss": "disagreement between raters", "expected_squared_loss": "Brier score"}
 # A sentence is about that share of the cases.
 _TENTH = 0.1
@@ -220,16 +214,13 @@ def referral(intervals: Intervals) -> Referral:
     place = np.ceil(np.array(SENT) * len(study)).astype(int) - 1
     above = np.unique(-np.sort(-predicted)[place] - _ROUNDING)[::-1].tolist()
     sent = [float((predicted >= a).mean()) for a in above]
-    wanted = [name for name in CAPTURED if study.has_pairs or name != "irreducible_loss"]
-    captured = {
-        name: [
-            intervals.measure(
-                f"captured_{name}", share_captured, study.prediction, of=CAPTURED[name], above=a
-            )._replace(part=f"{referred:.4g}")
-            for referred, a in zip(sent, above, strict=True)
-        ]
-        for name in wanted
-    }
+    wanted = [name for name in WORDS if study.has_pairs or name != "irreducible_loss"]
+    captured: dict = {name: [] for name in wanted}
+    for name, found in captured.items():
+        how = f"captured_{name}", share_captured, study.prediction
+        for referred, a in zip(sent, above, strict=True):
+            number = intervals.measure(*how, of=getattr(metrics, name), above=a)
+            found.append(number._replace(part=f"{referred:.4g}"))
     return Referral(sent, captured)
 
 

@@ -2,8 +2,10 @@
 
 import hashlib
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
+from .._utils.checks import errors_of
 from .._utils.files import paths_of, read_file
 
 # A first column of this name names the rows, whatever it holds.
@@ -64,12 +66,9 @@ def read_table(
 
     path = paths_of(file)[0]
     text = {id_column, likely_id, *as_text}
-    try:
+    with errors_of(f"--{what}"):
         read, notes = read_file(path, lambda c: c in text or _names_rows(c), name=what, sheet=sheet)
-    except (ValueError, ImportError) as error:
-        raise type(error)(f"--{what}: {error}") from None
-    facts = {"file": path.name, "sha256": hashlib.sha256(path.read_bytes()).hexdigest()}
-    named = isinstance(read, pd.DataFrame)
+    facts = facts_of([path])
     if isinstance(read, (list, dict)):
         raise ValueError(f"--{what}: {path.name} holds records, which only labels are read from.")
     frame = pd.DataFrame(read)
@@ -80,7 +79,7 @@ def read_table(
             f"--{what}: {path.name} has {frame.shape[1]} columns, more than {MOST_COLUMNS:,} "
             "classes or judges; keep those that the page is about."
         )
-    if not named:
+    if not isinstance(read, pd.DataFrame):
         return Table(frame, None, facts, notes)
     frame, stripped = _stripped(frame)
     notes = [f"--{what}: {note}" for note in notes + stripped]
@@ -88,6 +87,13 @@ def read_table(
         id_column = likely_id if likely_id in frame else _guessed_ids(frame)
     values, ids = _without_ids(frame, id_column, path.name)
     return Table(values, ids, facts, notes)
+
+
+def facts_of(paths: list[Path]) -> dict:
+    """Names of files, and the SHA-256 of what they hold."""
+    content = b"".join(path.read_bytes() for path in paths)
+    names = ", ".join(path.name for path in paths)
+    return {"file": names, "sha256": hashlib.sha256(content).hexdigest()}
 
 
 def _stripped(frame) -> tuple:

@@ -186,15 +186,12 @@ class Intervals(NamedTuple):
         except ValueError:
             return Number(name, subset, np.nan, np.nan, np.nan, self.level, 0)
 
-    def compare(self, name: str, function, prediction, subset: str, **options) -> Number:
+    def compare(self, name: str, function, prediction) -> Number:
         """How much smaller a metric is than that of the study's own prediction."""
-        raw = self.study.prediction
-        labels = self.study.labels
-        interval = paired_difference(
-            function, labels, prediction, raw, raters="fixed", **self.how, **options
-        )
+        own = self.study.labels, prediction, self.study.prediction
+        interval = paired_difference(function, *own, raters="fixed", **self.how)
         call = call_of(paired_difference, function.__name__, raters="fixed")
-        return self._number(name, subset, interval, tags_of(function, **options), call)
+        return self._number(name, "difference", interval, tags_of(function), call)
 
     def temperature(self) -> Number:
         """The temperature that suits all cases."""
@@ -237,9 +234,10 @@ def _plan(intervals: Intervals, recalibrated: Distribution | None) -> Iterator[C
         chosen |= PAIRS
         for of_labels in AGREEMENT:
             yield partial(intervals.measure, of_labels.__name__, of_labels, None, "labels")
-        for of_labels, weights in OF_GRADES if isinstance(study.distance, str) else ():
-            of_grades = f"{of_labels.__name__}_{weights}", of_labels, None, "labels"
-            yield partial(intervals.measure, *of_grades, weights=weights)
+        if isinstance(study.distance, str):
+            for of_labels, weights in OF_GRADES:
+                of_grades = f"{of_labels.__name__}_{weights}", of_labels, None, "labels"
+                yield partial(intervals.measure, *of_grades, weights=weights)
     if study.hard:
         chosen = {name: chosen[name] for name in OF_LABELS if name in chosen}
     primary = study.primary
@@ -248,22 +246,20 @@ def _plan(intervals: Intervals, recalibrated: Distribution | None) -> Iterator[C
     predictions = {"uncalibrated": study.prediction}
     if recalibrated is not None:
         predictions["recalibrated"] = recalibrated
-    costs: dict = {"cost_matrix": study.costs}
     if study.costs is not None:
         shares = np.broadcast_to(study.labels.mu.mean(axis=0), study.z.shape)
         same = PointMass(shares).with_classes(study.prediction.classes)
         default = "default_risk", decision_risk, bayes_decision(same, study.costs), "labels"
-        yield partial(intervals.measure, *default, **costs)
+        yield partial(intervals.measure, *default, cost_matrix=study.costs)
     for subset, prediction in predictions.items():
         for name, function in chosen.items():
             yield partial(intervals.measure, name, function, prediction, subset)
         if study.costs is not None:
             advised = bayes_decision(prediction, study.costs)
             risk = "decision_risk", decision_risk, advised, subset
-            yield partial(intervals.measure, *risk, **costs)
+            yield partial(intervals.measure, *risk, cost_matrix=study.costs)
     if recalibrated is not None:
         yield intervals.temperature
         for name in COMPARED:
             if name in chosen:
-                own = name, chosen[name], recalibrated, "difference"
-                yield partial(intervals.compare, *own)
+                yield partial(intervals.compare, name, chosen[name], recalibrated)

@@ -10,21 +10,15 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from itertools import combinations
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
 from .._utils.arrays import Floats
 from .._utils.distances import is_linear
 from .._utils.simplex import votes_of
-from ..label_histogram import Annotations, cohen_kappa, percent_agreement
-from ..metrics import (
-    RaterComparison,
-    expected_accuracy,
-    rater_comparison,
-    rater_group_difference,
-    rater_table,
-)
+from ..label_histogram import cohen_kappa, percent_agreement
+from ..metrics import expected_accuracy, rater_comparison, rater_group_difference, rater_table
 from ._numbers import MOST_CLASSES, Intervals, Number, call_of
 from ._study import LEAST_RATERS, Study
 from ._verdict import error_state
@@ -34,11 +28,6 @@ MOST_RATERS = 50
 MOST_GROUPS = 6
 # So many raters are compared in pairs.
 MOST_IN_PAIRS = 6
-# What two groups of raters are compared by: labels beside the model, and beside each other.
-OF_GROUPS: dict[str, Any] = {
-    "accuracy_difference": expected_accuracy,
-    "agreement_difference": percent_agreement,
-}
 
 
 # How often, or how far, others disagree with a rater.
@@ -51,8 +40,7 @@ def raters_of(intervals: Intervals, sensitive: bool) -> list[Number]:
     There are none where raters have no names, or share no case.
     """
     study = intervals.study
-    labels = study.labels
-    if not isinstance(labels, Annotations) or labels.n_raters < 2 or not study.has_pairs:
+    if (study.n_raters or 0) < 2 or not study.has_pairs:
         return []
     names = study.rater_names(sensitive)
     results = list(_compared(intervals, "error", names))
@@ -60,7 +48,7 @@ def raters_of(intervals: Intervals, sensitive: bool) -> list[Number]:
         what = "steps" if is_linear(study.distance) else "distance"
         results += _compared(intervals, what, names)
     results += _pairs(intervals, names)
-    if labels.n_raters >= LEAST_RATERS:
+    if study.raters == "random":
         results += _table(intervals, names)
         # one rater may have labelled nearly all cases
         with suppress(ValueError):
@@ -75,9 +63,7 @@ def _compared(
     study: Any = intervals.study
     distance = None if what == "error" else study.distance
     options: dict = {"margin": intervals.margin, "raters": raters, "distance": distance}
-    made = rater_comparison(study.labels, study.prediction, **options, **intervals.how)
-    # of one model, which is no dictionary of judges
-    made = cast(RaterComparison, made)
+    made: Any = rater_comparison(study.labels, study.prediction, **options, **intervals.how)
     # it has half of each squared distance
     factor = 1 if distance is None else 2
     call = call_of(rater_comparison, **options)
@@ -151,6 +137,11 @@ def _between_groups(intervals: Intervals) -> Iterator[Number]:
     sizes = Counter(study.rater_groups[r] for r in present if r in study.rater_groups)
     pairs = list(combinations(sorted(sizes)[:MOST_GROUPS], 2))
     groups = dict.fromkeys(present) | study.rater_groups
+    # labels beside the model, and beside each other
+    plan: tuple = (
+        ("accuracy_difference", expected_accuracy, study.prediction, "uncalibrated"),
+        ("agreement_difference", percent_agreement, None, "labels"),
+    )
     for pair in pairs:
         belongs = np.array([groups.get(rater) in pair for rater in labels.raters.tolist()])
         n = len(labels.keep(belongs[labels.rater]).rated)
@@ -159,17 +150,13 @@ def _between_groups(intervals: Intervals) -> Iterator[Number]:
         level = 1 - (1 - intervals.level) / len(pairs)
         how: dict = {"compare": pair, "raters": "fixed" if few else "random", **intervals.how}
         how["confidence_level"] = level
-        for name, metric in OF_GROUPS.items():
-            of_labels = metric is percent_agreement
-            prediction = None if of_labels else study.prediction
-            whose = "labels" if of_labels else "uncalibrated"
+        for name, metric, prediction, whose in plan:
             # one rater has no pairs
             with suppress(ValueError):
                 made = rater_group_difference(metric, labels, groups, prediction, **how)
                 call = call_of(rater_group_difference, metric.__name__, **how)
-                whose = whose if few else "new_raters"
                 about: tuple = (level, n, call, None, " minus ".join(pair))
-                yield Number(name, whose, *made[:3], *about)
+                yield Number(name, whose if few else "new_raters", *made[:3], *about)
 
 
 def facts(

@@ -1,6 +1,5 @@
 """From tables to a study: labels and predictions of the same cases, under the same names."""
 
-import hashlib
 import re
 import warnings
 from argparse import Namespace
@@ -13,12 +12,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .._utils.checks import errors_of, take_rows
+from .._utils.checks import errors_of, take_rows, warn
 from .._utils.files import paths_of, read_source, sheets_of
 from .._utils.names import column_names, sorted_names
 from ..label_histogram import Annotations, label_table
-from ._files import Table, as_ids
+from ._files import Table, as_ids, facts_of
 from ._study import SHOWN, Step, Study, read_study
+
+Tables = Mapping[str, Table]
+# How many there are of each name.
+Tally = Mapping[str, int]
 
 # What `label_table` is told as it is.
 PASSED = (
@@ -44,8 +47,7 @@ def tables_of(options: Namespace, read) -> dict[str, Table]:
     text = [*options.subgroups, options.patient, options.finding]
     names = {"id_column": options.id, "likely_id": options.columns[0], "as_text": text}
     sheets = _sheets([options.annotations, *given.values(), options.costs], options.sheet)
-    files = {what: file for what, file in given.items() if file}
-    tables = {w: read(f, w, sheet=sheets.get(f), **names) for w, f in files.items()}
+    tables = {w: read(f, w, sheet=sheets.get(f), **names) for w, f in given.items() if f}
     if options.costs:
         tables["costs"] = read(options.costs, "costs", sheet=sheets.get(options.costs))
     if options.annotations:
@@ -57,8 +59,6 @@ def tables_of(options: Namespace, read) -> dict[str, Table]:
         known = list(tables["proba"].values) if options.proba else None
         sheet = sheets.get(options.annotations)
         tables["annotations"] = _annotations(options, sheet, options.classes or known)
-        if "rater" not in tables["annotations"].values:
-            tables["counts"] = _votes_of(tables.pop("annotations"))
     elif options.finding or options.only:
         raise ValueError("Several findings need --annotations: a row for each label.")
     return tables
@@ -97,15 +97,10 @@ def _annotations(options: Namespace, sheet: str | None, classes: list | None) ->
     heard = warnings.catch_warnings(record=True, action="always")
     with heard as caught, errors_of("--annotations"):
         table = label_table(source, **options_of)
-    notes = [*notes, *(f"--annotations: {warning.message}" for warning in caught)]
+    notes += [f"--annotations: {warning.message}" for warning in caught]
     options.n_blank = table.attrs["n_blank"]
-    files = paths_of(options.annotations)
-    facts = {
-        "file": ", ".join(path.name for path in files),
-        "sha256": hashlib.sha256(b"".join(path.read_bytes() for path in files)).hexdigest(),
-    }
     ids = as_ids(table.pop("item")).to_numpy(object)
-    return Table(table, ids, facts, notes)
+    return Table(table, ids, facts_of(paths_of(options.annotations)), notes)
 
 
 def _check_columns(columns: list, named: list[str], notes: list[str]) -> None:
@@ -130,18 +125,7 @@ def _columns_of_findings(options: Namespace, columns: list, others: list) -> dic
     return {"findings": [name for name in columns if name not in others]}
 
 
-def _votes_of(labels: Table) -> Table:
-    """How many labels each case has of each class, where nobody knows the raters."""
-    import pandas as pd
-
-    frame = labels.values.set_axis(labels.ids, axis=0)
-    counts = pd.crosstab(frame.index, as_ids(frame.pop("label")))
-    about = frame.groupby(level=0, sort=True).first()
-    counts = pd.concat([counts, about], axis=1)
-    return labels._replace(values=counts.reset_index(drop=True), ids=counts.index.to_numpy(object))
-
-
-def studies_of(tables: Mapping[str, Table], options: Namespace) -> dict[str, Study]:
+def studies_of(tables: Tables, options: Namespace) -> dict[str, Study]:
     """A study for each model or judge; of probabilities there is one, whose name is empty.
 
     Of several findings it is about one, and holds the studies of all.
@@ -164,7 +148,7 @@ def studies_of(tables: Mapping[str, Table], options: Namespace) -> dict[str, Stu
     return chosen
 
 
-def _studies_of(tables: Mapping[str, Table], options: Namespace) -> dict[str, Study]:
+def _studies_of(tables: Tables, options: Namespace) -> dict[str, Study]:
     """The studies of one finding."""
     import pandas as pd
 
@@ -195,23 +179,23 @@ def _studies_of(tables: Mapping[str, Table], options: Namespace) -> dict[str, St
         "ids": seen,
         "groups": None if patient is None else _about(patient, frames, seen, needed=True),
         "subgroups": {name: _about(name, frames, seen) for name in options.subgroups},
+    }
+    about_all: dict = {
         "cost_matrix": _costs(tables.get("costs"), options.map),
         "distance": None if options.ordered is None else "linear",
         "title": options.title,
+        "rater_groups": _rater_groups(frames, options.rater_groups),
     }
-    groups = _rater_groups(frames, options.rater_groups)
     studies = {}
     for judge, prediction in predictions.items():
         labels, filled = _with_unchosen(y, votes, prediction)
         # a judge may say nothing of some cases
         told = np.flatnonzero(np.isin(seen, prediction.index))
-        facts = {name: _taken(of, told) for name, of in about_cases.items()}
-        name = options.model_name or judge
+        facts = about_all | take_rows(about_cases, told)
+        facts["model_name"] = options.model_name or judge
         cases = seen[told]
         try:
-            labels = take_rows(labels, told)
-            of_judge = {"model_name": name, "rater_groups": groups, **facts}
-            study = read_study(labels, prediction.loc[cases], **of_judge)
+            study = read_study(take_rows(labels, told), prediction.loc[cases], **facts)
         except ValueError as error:
             raise ValueError(_of_files(str(error), cases)) from None
         silent = np.delete(seen, told).tolist()
@@ -229,7 +213,7 @@ def _rater_groups(frames: Mapping, name: str | None) -> dict:
     """The group of each rater, by a column of the labels."""
     if name is None:
         return {}
-    if "annotations" not in frames or name not in frames["annotations"]:
+    if not {"rater", name} <= set(frames.get("annotations", ())):
         raise ValueError(
             f"--annotations has no column {name!r} that says in which group raters are."
         )
@@ -238,13 +222,6 @@ def _rater_groups(frames: Mapping, name: str | None) -> dict:
     if twice.any():
         raise ValueError(f"The rater {known['rater'][twice].iloc[0]!r} is in several of {name!r}.")
     return dict(zip(known["rater"], known[name], strict=True))
-
-
-def _taken(about: Any, rows: NDArray) -> Any:
-    """What is known of some of the cases; what is known of all stays."""
-    if isinstance(about, dict):
-        return {name: of[rows] for name, of in about.items()}
-    return about[rows] if isinstance(about, np.ndarray) else about
 
 
 def _of_files(message: str, ids: NDArray) -> str:
@@ -262,45 +239,39 @@ def _of_files(message: str, ids: NDArray) -> str:
 # -------------------------------------------------------------------------------------- findings
 
 
-def _by_finding(tables: Mapping[str, Table], options: Namespace) -> dict[str, dict]:
+def _by_finding(tables: Tables, options: Namespace) -> dict[str, dict]:
     """The tables of each finding that has labels and a prediction."""
     column = options.finding or "finding"
-    labels = tables["annotations"].values.set_axis(tables["annotations"].ids, axis=0)
+    labels = tables["annotations"]
     about = [*options.subgroups, options.patient]
     predicted = tables["proba"].values.drop(columns=about, errors="ignore")
-    given, known = sorted(labels["finding"].unique()), _findings(predicted, column)
+    given = sorted(labels.values["finding"].unique())
+    # the values of the column, or the columns where there is none
+    known = set(predicted.get(column, predicted))
     both = [name for name in given if name in known]
     lost = [name for name in given if name not in known]
     if lost:
-        warnings.warn(f"Findings without a prediction are left out: {lost[:20]}.", stacklevel=2)
-    long = _long(tables["proba"], "probability", column, both)
-    of_labels = tables["annotations"]._replace(values=labels)
+        warn(f"Findings without a prediction are left out: {lost[:20]}.")
+    long = _long(tables["proba"], column, both)
     return {
-        name: {"annotations": _of(of_labels, "finding", name), "proba": _of(long, column, name)}
+        name: {"annotations": _of(labels, "finding", name), "proba": _of(long, column, name)}
         for name in both
     }
 
 
-def _findings(frame, column: str) -> list:
-    """Names of findings: the values of the column, or the columns where there is none."""
-    if column in frame:
-        return sorted(frame[column].fillna("(blank)").unique())
-    return list(frame)
-
-
-def _long(table: Table, value: str, column: str, names: list[str]) -> Table:
+def _long(table: Table, column: str, names: list[str]) -> Table:
     """A row for each case and finding, from one with a column for each finding too."""
     frame = table.values.set_axis(table.ids, axis=0)
     if column not in frame:
         about = frame.columns.difference(names).tolist()
-        frame = frame.melt(about, names, column, value, ignore_index=False)
-    return table._replace(values=frame)
+        frame = frame.melt(about, names, column, "probability", ignore_index=False)
+    return table._replace(values=frame, ids=frame.index.to_numpy(object))
 
 
 def _of(table: Table, column: str, name: str) -> Table:
     """The rows of one finding."""
-    own = table.values[table.values[column] == name].drop(columns=column)
-    return table._replace(values=own, ids=own.index.to_numpy(object))
+    own = (table.values[column] == name).to_numpy()
+    return table._replace(values=table.values[own].drop(columns=column), ids=table.ids[own])
 
 
 def _of_presence(options: Namespace, name: str) -> Namespace:
@@ -314,7 +285,7 @@ def _of_presence(options: Namespace, name: str) -> Namespace:
 # ----------------------------------------------------------------------------------------- cases
 
 
-def _ids(tables: Mapping[str, Table]) -> NDArray:
+def _ids(tables: Tables) -> NDArray:
     """Names of the cases: those of the first of these tables that has some, else numbers."""
     named = [tables[what] for what in ("proba", "counts") if what in tables]
     named = [table for table in named if table.ids is not None]
@@ -330,14 +301,12 @@ def _ids(tables: Mapping[str, Table]) -> NDArray:
 
 def _by_case(table: Table, what: str, ids: NDArray):
     """The values by names of cases; without such names rows are in the order of the cases."""
-    own = table.ids
-    if own is None:
-        own = ids
-        if len(table.values) != len(ids):
-            raise ValueError(
-                f"--{what} has {len(table.values)} rows without ids, for {len(ids)} cases: add "
-                "a column of ids and name it by --id."
-            )
+    own = ids if table.ids is None else table.ids
+    if len(table.values) != len(own):
+        raise ValueError(
+            f"--{what} has {len(table.values)} rows without ids, for {len(ids)} cases: add "
+            "a column of ids and name it by --id."
+        )
     return table.values.set_axis(own, axis=0)
 
 
@@ -350,13 +319,12 @@ def _with_ids(frame, what: str, ids: NDArray) -> tuple[Any, list[Step]]:
 
     strange = frame.index[~frame.index.isin(ids)].unique()
     if len(strange) == frame.index.nunique():
-        bare = {name: _bare(name) for name in [*ids, *strange]}
-        one_to_one = all(len({bare[n] for n in names}) == len(names) for names in (ids, strange))
-        place = {bare[name]: name for name in ids}
-        if one_to_one and all(bare[name] in place for name in strange):
-            new = frame.set_axis([place[bare[name]] for name in frame.index], axis=0)
+        place = {_bare(name): name for name in ids}
+        new = {name: place[_bare(name)] for name in strange if _bare(name) in place}
+        # one to one
+        if len(place) == len(ids) and len(set(new.values())) == len(strange):
             words = f"ids of --{what} spelt otherwise than those of --proba, such as {strange[0]!r}"
-            return new, [Step(f"{words} for {place[bare[strange[0]]]!r}", len(strange))]
+            return frame.rename(index=new), [Step(f"{words} for {new[strange[0]]!r}", len(strange))]
     if len(strange) and what != "groups":
         unread = pd.Index(ids).difference(frame.index)
         raise ValueError(
@@ -406,22 +374,20 @@ def _labels(frames: Mapping, ids: NDArray, options: Namespace) -> tuple:
 
     what = "annotations" if "annotations" in frames else "counts"
     frame = frames[what]
-    steps = []
     if what == "counts" and frame.shape[1] > 1:
         _check_numbers(frame, what)
         counts = _named(frame, what, options.classes)
-        steps += _mapped("labels", counts.sum(), options)
-        counts = _renamed(counts, options.map)
+        counts, steps = _renamed(counts, "labels", counts.sum(), options)
     else:
         if what == "counts":
             frame = frame.set_axis(["label"], axis=1)
         given = as_ids(frame["label"])
-        steps += _mapped("labels", given.value_counts(), options)
+        steps = _mapped("labels", given.value_counts(), options)
         given = given.replace(options.map)
         blank = int(given.isna().sum()) + getattr(options, "n_blank", 0)
         if blank:
             steps.append(Step("labels that are blank, left out", blank))
-        if what == "annotations":
+        if "rater" in frame:
             parts = (frame.index, frame["rater"], given)
             y: Any = Annotations.from_long(*parts, items=ids, not_a_class=options.not_a_class)
             y = y[y.rated]
@@ -439,7 +405,7 @@ def _no_answers(left_out) -> list[Step]:
     return [Step(words.format(name), int(n)) for name, n in left_out.items()]
 
 
-def _mapped(what: str, n_cells: Mapping[str, int], options: Namespace) -> list[Step]:
+def _mapped(what: str, n_cells: Tally, options: Namespace) -> list[Step]:
     """What --map changed, and in how many cells."""
     words = what + " {!r} read as {!r}, by --map"
     changes = [(old, new) for old, new in options.map.items() if old in n_cells]
@@ -453,7 +419,7 @@ def _votes(y) -> dict[str, int]:
     return {} if column_names(y, "counts") is None else y.sum().astype(int).to_dict()
 
 
-def _with_unchosen(y, votes: Mapping[str, int], prediction) -> tuple:
+def _with_unchosen(y, votes: Tally, prediction) -> tuple:
     """Labels with the classes that only the prediction names; and what is to be said of it."""
     names = column_names(prediction, "prediction")
     if names is None or not votes:
@@ -467,7 +433,7 @@ def _with_unchosen(y, votes: Mapping[str, int], prediction) -> tuple:
     return y.reindex(columns=[*y.columns, *absent], fill_value=0), [note]
 
 
-def _check_known(votes: Mapping[str, int], what: str, classes: list) -> None:
+def _check_known(votes: Tally, what: str, classes: list) -> None:
     """ValueError that says how to mend the names of classes that the prediction does not know."""
     strange = {name: n for name, n in votes.items() if name not in classes}
     if not strange:
@@ -500,7 +466,7 @@ def _quoted(words: str) -> str:
 # ----------------------------------------------------------------------------------- predictions
 
 
-def _predictions(frame, votes: Mapping[str, int], options: Namespace) -> tuple:
+def _predictions(frame, votes: Tally, options: Namespace) -> tuple:
     """Named class probabilities by the names of judges, notes of them, and what --map changed."""
     if options.predicted_labels or not frame.select_dtypes(["number", "bool"]).shape[1]:
         return _hard(frame, votes, options)
@@ -514,8 +480,8 @@ def _predictions(frame, votes: Mapping[str, int], options: Namespace) -> tuple:
         notes = [f"--proba sums to 1 only within {off:.1g}: each case was divided by its sum."]
         frame = frame.div(sums, axis=0)
     prediction = _named(frame, "proba", options.classes)
-    renamed = _mapped("probabilities of", prediction.count(), options)
-    prediction = _renamed(prediction, options.map)
+    n_cells = prediction.count()
+    prediction, renamed = _renamed(prediction, "probabilities of", n_cells, options)
     if options.ordered:
         if set(options.ordered) != set(prediction):
             own = list(prediction)
@@ -524,7 +490,7 @@ def _predictions(frame, votes: Mapping[str, int], options: Namespace) -> tuple:
     return {"": prediction}, notes, renamed
 
 
-def _hard(frame, votes: Mapping[str, int], options: Namespace) -> tuple:
+def _hard(frame, votes: Tally, options: Namespace) -> tuple:
     """Labels as predictions, 1 for the class that is named, by the names of those who gave them."""
     import pandas as pd
 
@@ -599,11 +565,11 @@ def _named(frame, what: str, classes: list[str] | None):
     return frame.set_axis(classes, axis=1)
 
 
-def _renamed(frame, names: Mapping[str, str]):
-    """The frame with other names of columns; those that come to one name are added."""
-    if not names:
-        return frame
-    return frame.rename(columns=names).T.groupby(level=0, sort=False).sum().T
+def _renamed(frame, what: str, n_cells: Tally, options: Namespace) -> tuple:
+    """The frame after --map, where columns that come to one name are added; and the changes."""
+    if options.map:
+        frame = frame.rename(columns=options.map).T.groupby(level=0, sort=False).sum().T
+    return frame, _mapped(what, n_cells, options)
 
 
 def _costs(table: Table | None, changes: Mapping[str, str]):
@@ -613,4 +579,4 @@ def _costs(table: Table | None, changes: Mapping[str, str]):
     _check_numbers(table.values, "costs")
     if table.ids is None:
         return table.values
-    return table.values.set_axis([changes.get(name, name) for name in table.ids], axis=0)
+    return table.values.set_axis(table.ids, axis=0).rename(index=changes)

@@ -326,20 +326,17 @@ def recalibrate(study: Study, random_state) -> Recalibrated:
 def _out_of_fold(study: Study, rng: np.random.RandomState) -> Distribution:
     folds = KFold if study.groups is None else GroupKFold
     splitter = folds(FOLDS, shuffle=True, random_state=rng)
+    scaling = TemperatureScaling("proba")
+    calibrator = AlphaCalibration(scaling) if study.has_pairs else scaling
     parts, tested = [], []
     for train, test in splitter.split(study.z, groups=study.groups):
         if len(train) > MOST_ROWS:
             train = rng.choice(train, MOST_ROWS, replace=False)
-        fitted = _calibrator(study).fit(study.z[train], study.labels.counts[train])
-        parts.append(fitted.predict_dist(study.z[test]))
+        calibrator.fit(study.z[train], study.labels.counts[train])
+        parts.append(calibrator.predict_dist(study.z[test]))
         tested.append(test)
     prediction = Distribution.concatenate(parts)[np.argsort(np.concatenate(tested))]
     return prediction.with_classes(study.prediction.classes)
-
-
-def _calibrator(study: Study):
-    scaling = TemperatureScaling("proba")
-    return AlphaCalibration(scaling) if study.has_pairs else scaling
 
 
 def prints_zeros(study: Study) -> bool:

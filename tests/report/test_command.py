@@ -117,6 +117,20 @@ def test_a_file_without_probabilities_is_told_what_it_lacks(files):
     assert "add: --map benign=Benign" in files.refused()
 
 
+def test_labels_without_raters_are_counted_as_those_with(files):
+    """Also where all are of one class, and where some are blank."""
+    some = files.long["finding"].where(files.long.index > 4)
+    for finding in (files.long["finding"], some, "benign"):
+        files.long["finding"] = finding
+        named = files.read()
+        study = files.read("--columns", "image", "-", "finding")
+        assert study.n_raters is None
+        assert study.classes == named.classes
+        assert study.ids.tolist() == named.ids.tolist()
+        np.testing.assert_array_equal(study.labels.counts, named.labels.counts)
+        assert steps(study) == steps(named)
+
+
 def test_labels_in_place_of_probabilities(files):
     files.proba = files.long
     assert "a row for each case" in files.refused()

@@ -136,6 +136,20 @@ def test_answers_of_a_judge(tables, run):
     assert found["findings"] == []
 
 
+@pytest.mark.slow
+def test_findings_of_raters_without_names(tables, run):
+    """Calibration is that of named raters, of whom nothing more is said."""
+    labels, proba = tables
+    more = ["--finding", "what", "--only", "mass"]
+    named = run(labels, proba, *more)
+    found = run(labels, proba, *more, "--columns", "film", "-", "present")
+    assert found["raters"] is None
+    assert found["findings"] == named["findings"]
+    # one of them is computed with the raters otherwise
+    every = [number | {"computed": ""} for number in named["numbers"]]
+    assert all(number | {"computed": ""} in every for number in found["numbers"])
+
+
 def test_findings_need_a_row_for_each_label(tables, run, tmp_path, capsys):
     _, proba = tables
     proba.to_csv(tmp_path / "p.csv", index=False)

@@ -20,7 +20,7 @@ from ..._utils.arrays import Floats, Indices, Integers
 from ..._utils.checks import checked, errors_of, holds_text, is_gap, plain_array, spelt_alike
 from ..._utils.distances import Distance, half_squares, placed
 from ..._utils.names import check_row_names, is_numeric, positions
-from ..._utils.results import ConfidenceInterval, DataFrame, frame_of, frame_of_rows, result
+from ..._utils.results import ConfidenceInterval, DataFrame, fields, frame_of, frame_of_rows, result
 from ..._utils.simplex import accuracy, row_sum, votes_of
 from ..._utils.types import Groups, LabelsLike, Raters, Seed, Weights
 from ...distributions import PointMass
@@ -233,8 +233,8 @@ class RaterRows(NamedTuple):
 
     def to_frame(self) -> "DataFrame":
         """A pandas DataFrame, one row for each reader."""
-        columns = zip(self._fields[1:], self[1:], strict=True)
-        return frame_of({"rater": self.raters}, **dict(columns))
+        columns = fields(self, "n_rows", "difference_interval")
+        return frame_of({"rater": self.raters}, **columns)
 
 
 @result
@@ -355,22 +355,12 @@ class Losses(NamedTuple):
 
     def ratio(self, rows: Rows):
         """EL/IL, a ratio of sums."""
-        numerator, _ = mean(self.epistemic)(rows)
-        denominator, _ = mean(self.disagreement)(rows)
-        return numerator, denominator
+        return tuple(mean(loss)(rows)[0] for loss in (self.epistemic, self.disagreement))
 
     def compared(self) -> tuple[Callable, ...]:
         """Terms of differences and of what they are between."""
         losses = self.excess_error, self.model_error, self.disagreement, self.excess_loss
         return *map(mean, losses), self.ratio
-
-
-def difference_of(
-    terms: Callable, one: Rows, other: Rows, design: Design, confidence_level: float
-) -> ConfidenceInterval:
-    """The interval of the difference of a mean between two judges' samples."""
-    first, second = (statistic_of_pairs(terms, judge) for judge in (one, other))
-    return interval_between(first, second, design, confidence_level)
 
 
 def correlation_of(
@@ -504,20 +494,21 @@ def rater_comparison(
     losses = Losses(points_of(one, distance))
     P = apart(one, distance)
     terms = mean(losses.model_error)
+    errors = {name: statistic_of_pairs(terms, own) for name, own in rows.items()}
     rng = check_random_state(random_state)
-    design = statistic_of_pairs(terms, one).design(raters, n_blocks, rng)
+    design = next(iter(errors.values())).design(raters, n_blocks, rng)
     found = {
         name: _comparison(own, losses, P, design, margin, distance, confidence_level)
         for name, own in rows.items()
     }
     if not isinstance(prediction, Mapping):
         return found[""]
-    options = design, confidence_level
-    pairs = {(a, b): (rows[a], rows[b]) for a, b in combinations(rows, 2)}
+    how = design, confidence_level
+    pairs = list(combinations(rows, 2))
     return JudgeTable(
         found,
-        {pair: difference_of(terms, *both, *options) for pair, both in pairs.items()},
-        {pair: correlation_of(losses.B, *both, *options) for pair, both in pairs.items()},
+        {(a, b): interval_between(errors[a], errors[b], *how) for a, b in pairs},
+        {(a, b): correlation_of(losses.B, rows[a], rows[b], *how) for a, b in pairs},
         confidence_level,
     )
 

@@ -227,8 +227,8 @@ def endpoints(
     N, M = (D @ (np.add.reduceat(v[order], start) / m) for v in (S, W))
     more = W.mean() * rng.standard_exponential(n_draws)
     tail = (1 - level) / 2
-    drawn = ((N + more * end) / (M + more) for end in limits)
-    return np.array([np.quantile(x, q) for x, q in zip(drawn, (tail, 1 - tail), strict=True)])
+    low, high = ((N + more * end) / (M + more) for end in limits)
+    return np.array([np.quantile(low, tail), np.quantile(high, 1 - tail)])
 
 
 def _alike(keys: Floats) -> tuple[Indices, Indices, Indices]:
@@ -316,13 +316,11 @@ def _shifted(metric: Metric, rows: Rows, level: float, few: int) -> ScarceEnds |
     c = int((other > 0).sum())
     if min(c, (other < 1).sum()) >= few:
         return None
-    few_differ = (
-        f"{c} of {len(rows)} samples have a label other than the predicted one: {_TOO_SMALL}"
-    )
+    differ = f"{c} of {len(rows)} samples have a label other than the predicted one"
     if metric.tags.takes_distribution:
-        warn(f"{few_differ}.")
+        warn(f"{differ}: {_TOO_SMALL}.")
         return None
-    warn(f"{few_differ}; the interval assumes one factor on the odds of these labels.")
+    warn(f"{differ}: {_TOO_SMALL}; the interval assumes one factor on the odds of these labels.")
     W, S = of_units(rows.weight * np.stack([np.ones(len(rows)), other]), rows)
     log_z = np.log(np.maximum(rows.z, EPS))
 
