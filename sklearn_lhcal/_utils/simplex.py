@@ -56,8 +56,9 @@ def check_proba(proba: ArrayLike, *, name: str = "proba") -> Floats:
         if z.max(initial=0.0) > 1:
             row = (z > 1).argmax()
             raise ValueError(
-                f"{name} has probabilities above 1 (first in sample {row}: {z[row]:.6g}). If it "
-                "holds labels, pass integers or names; if log-odds, scipy.special.expit of them."
+                f"{name} has probabilities above 1 (first in sample {row}: {z[row]:.6g}). Of "
+                "labels make columns, pd.get_dummies(pd.Series(labels).astype(pd.CategoricalDtype("
+                "classes)), dtype=float); of log-odds take scipy.special.expit."
             )
         z = np.column_stack([1 - z, z])
     if z.ndim != 2:

@@ -125,7 +125,8 @@ def score_bias(
         As in `mean_score`.
     prediction : array-like of shape (n_samples, n_classes) or (n_samples,), or Distribution
         Class probabilities, or those of the second of two classes, or a distribution, whose mean
-        counts. Grades of a judge: ``pd.get_dummies(pd.Categorical(grades, classes))``.
+        counts. Grades of a judge, a Series:
+        ``pd.get_dummies(grades.astype(pd.CategoricalDtype(classes)), dtype=float)``.
 
     Returns
     -------
