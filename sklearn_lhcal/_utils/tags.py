@@ -152,10 +152,15 @@ def metric(tags: Tags | Callable[..., Tags]) -> Callable[[Function], Function]:
 def tags_of(function: Callable, **options: Any) -> Tags:
     """The tags of a metric, called with these options and else its defaults."""
     function, options = unwrapped(function, options)
-    tags = getattr(function, "tags", Tags())
+    tags = getattr(function, "tags", None)
+    if tags is None:
+        return Tags()
+    known = defaults_of(function)
+    for name in options.keys() - signature(function).parameters.keys():
+        raise TypeError(f"{function.__name__} has no option {name!r}; it has {list(known)}.")
     if isinstance(tags, Tags):
         return tags
-    return tags(**(defaults_of(function) | options))
+    return tags(**(known | options))
 
 
 def defaults_of(function: Callable) -> dict:

@@ -62,6 +62,12 @@ def test_over_splits_is_students_interval_with_room_for_rows_that_they_share():
         interval_over_splits([1.0, -1e151])
 
 
+@pytest.mark.parametrize("metric", [calibration_error, epistemic_loss])
+def test_options_that_a_metric_lacks_are_refused(metric, data):
+    with pytest.raises(TypeError, match=f"{metric.__name__} has no option 'kind'"):
+        confidence_interval(metric, data.counts, data.prediction, kind=1)
+
+
 def test_of_a_mean_is_students_interval(data):
     """With one row a block the jackknife of a mean is the textbook's."""
     interval = confidence_interval(
