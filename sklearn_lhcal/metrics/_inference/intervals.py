@@ -92,9 +92,9 @@ def confidence_interval(
     -------
     ConfidenceInterval
         ``(estimate, low, high, standard_error)`` in the unit of the metric, but the error of a
-        signed root is that of its square. Its `components`, `df` and `n_raters` say what it is made of; `notes`, which are printed, say of how many samples
-        and which it is, where some have too few labels, and where no difference between raters was
-        found.
+        signed root is that of its square. Its `components`, `df` and `n_raters` say what it is made
+        of; `notes`, which are printed, say of how many samples and which it is, where some have too
+        few labels, and where no difference between raters was found.
 
     Raises
     ------
