@@ -574,7 +574,7 @@ def test_bad_arguments(options, message):
 def test_too_few():
     y, scores = simulated(J=2)
     readings = Readings.from_matrix(y, dict(zip(NAMES, scores, strict=True)))
-    with pytest.raises(ValueError, match=r"under 'unaided'.*three readers.*got 2; readers=.fixed"):
+    with pytest.raises(ValueError, match=r"three readers.*got 2; readers=.fixed"):
         reader_study(readings)
     assert np.isfinite(reader_study(readings, readers="fixed", compare=NAMES).difference).all()
     readings = study_data()
