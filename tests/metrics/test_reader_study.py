@@ -511,7 +511,7 @@ def spoiled(**columns):
         ({"truth": [0, 0, 1, np.nan] * 2}, "truth is missing for case 4"),
         ({"truth": [0, 0, 1, 1, 0, 0, 0, 1]}, "case 3 has two"),
         ({"case": [1, 2, 3, 3] * 2}, "reader A has two of a case under a condition .case 3"),
-        ({"reader": [None] * 8}, "reader has no name in row 0"),
+        ({"reader": [None] * 8}, "row 0 has no item, reader or condition"),
         ({"score": [np.inf, 2, 3, 4, 4, 3, 2, 1]}, "score contains infinite"),
         ({"score": ["a"] * 8}, "score must be numeric"),
         ({"score": [np.nan] * 8}, "score holds no scores"),
@@ -537,7 +537,7 @@ def test_bad_columns_and_matrices():
     ("text", "message"),
     [
         ("A,1,x,3", "has no line BEGIN DATA"),
-        ("BEGIN DATA:\ntruth,1,truth,0\nA,1,x", "lacks one of reader"),
+        ("BEGIN DATA:\ntruth,1,truth,0\nA,1,x", "study.imrmc: invalid column index 3"),
         ("BEGIN DATA:\ntruth,1,truth,0\nA,1,x,3\nA,2,x,4", "truth is missing for case 2"),
         ("BEGIN DATA:\ntruth,1,truth,0\nA,1,x,high", "could not convert"),
     ],

@@ -175,7 +175,7 @@ def contrast(
     terms = [np.outer(s, s) * of for of in pairs]
     R, C, F = (of.sum(axis=(-2, -1)) for of in terms)
     # of scores that are the same, rounding is left
-    F = np.where(np.abs(F) > 1e-12 * np.abs(terms[2]).max(), F, 0.0)
+    C, F = (of * (np.abs(F) > 1e-12 * np.abs(terms[2]).max()) for of in (C, F))
     n = np.array([read[:, m[m >= 0]].any(axis=1).sum(axis=1) for m in at.T])
     sizes = n.max(axis=0), n[:, counted].min()
     has = (at >= 0)[:, (at >= 0).sum(axis=0) > 1]
