@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._utils.arrays import Floats, Integers
-from .._utils.checks import as_floats, checked, errors_of, is_gap, n_rows
+from .._utils.checks import as_floats, check_same_length, checked, errors_of, is_gap, n_rows
 from .._utils.names import check_row_names, row_names, typed
 from .._utils.results import result
 from .._utils.types import ArrayLike
@@ -104,7 +104,7 @@ class Readings(NamedTuple):
         case, cases = coded(items, "item")
         who, names = coded(readers, "reader")
         m, conditions = coded(under, "condition")
-        unnamed = np.minimum(np.minimum(case, who), m) < 0
+        unnamed = np.min([case, who, m], axis=0) < 0
         _check_none(unnamed, "row {} has no item, reader or condition; name it.", np.arange(len(m)))
         said, true = _numbers(scores, "score"), _truth(truths, items)
         of_case = np.zeros(len(cases), dtype=np.int64)
@@ -157,21 +157,17 @@ class Readings(NamedTuple):
         index = row_names(truth)
         items = np.arange(n_rows(truth, "truth")) if index is None else index
         true = _truth(truth, items)
-        parts = [np.empty((len(items), 0))]
-        conditions: list[Any] = []
-        readers: list[Any] = []
+        n_rows(scores, "scores")
+        parts: list[Any] = []
         for name, matrix in scores.items():
             with errors_of(f"scores[{name!r}]"):
+                check_same_length(len(items), scores=matrix)
                 array = _numbers(matrix, "scores")
-                if array.ndim not in (1, 2) or len(array) != len(true):
-                    raise ValueError(f"scores has the shape {array.shape}, truth {true.shape}.")
                 own = [name] if array.ndim == 1 else rater_names(matrix, None).tolist()
-            parts.append(array.reshape(len(items), -1))
-            readers += own
-            conditions += [name] * len(own)
-        if not readers:
-            raise ValueError("scores is empty; give matrices by the names of conditions.")
-        return cls(true, np.hstack(parts), typed(conditions), typed(readers), items)
+                columns = array.reshape(len(items), len(own)).T
+            parts += [(name, reader, column) for reader, column in zip(own, columns, strict=True)]
+        conditions, readers, found = zip(*parts, strict=True)
+        return cls(true, np.column_stack(found), typed(conditions), typed(readers), items)
 
     @classmethod
     @checked
@@ -224,7 +220,7 @@ def _numbers(a: Any, name: str) -> Floats:
         a = np.where(np.reshape([is_gap(one) for one in a.flat], a.shape), np.nan, a)
     array = as_floats(a, name)
     if np.isinf(array).any():
-        raise ValueError(f"{name} contains infinite values; give finite scores.")
+        raise ValueError(f"{name} contains infinite values; give finite ones.")
     return array
 
 
@@ -233,7 +229,6 @@ def _truth(a: Any, items: NDArray) -> Integers:
     truth = _numbers(a, "truth")
     if truth.shape != items.shape:
         raise ValueError(f"truth must be 1-D, one value a case, got shape {truth.shape}.")
-    _check_none(np.isnan(truth), "truth is missing for case {}; give it or drop the case.", items)
     wrong = ~np.isin(truth, (0, 1))
     _check_none(wrong, "truth must be 0 or 1; that of case {} is {}.", items, truth)
     return truth.astype(np.int64)

@@ -374,19 +374,18 @@ def reader_study(
 def _table(readings: Readings, compare: Sequence | None) -> tuple[list, NDArray, list, Indices]:
     """Conditions and readers that are studied, their columns, and `at` among these."""
     under = readings.conditions.tolist()
-    conditions = [*dict.fromkeys(under)]
+    conditions = names = [*dict.fromkeys(under)]
     if compare is not None:
         if isinstance(compare, str) or not len(compare) == len({*compare} & {*under}) == 2:
-            two = f"two of the conditions {conditions}"
-            raise ValueError(f"compare must name {two}, got {compare!r}.")
+            raise ValueError(f"compare must name two of the conditions {names}, got {compare!r}.")
         conditions = [*compare]
     kept = [column for m in conditions for column, name in enumerate(under) if name == m]
     readers = readings.readers[kept]
-    names = typed([*dict.fromkeys(readers.tolist())])
-    at = np.full((len(names), len(conditions)), -1)
+    who = typed([*dict.fromkeys(readers.tolist())])
+    at = np.full((len(who), len(conditions)), -1)
     m = positions(readings.conditions[kept], typed(conditions))
-    at[positions(readers, names), m] = np.arange(len(kept))
-    return conditions, names, kept, at
+    at[positions(readers, who), m] = np.arange(len(kept))
+    return conditions, who, kept, at
 
 
 def _calls(scores: Floats, metric: Metric, threshold: Any) -> Floats:

@@ -122,8 +122,8 @@ class Contrast(NamedTuple):
         The fewest of those that the metric is about.
     """
 
-    estimate: Any
-    V_R: Any
+    estimate: float
+    V_R: float
     C: Floats
     V_fix: Floats
     df_R: float
@@ -171,7 +171,8 @@ def contrast(
     `counted` are the truths that the metric is about, `at` is as in `over_readers`.
     """
     s = np.array([1.0, -1.0])[: at.shape[1]]
-    T, *pairs = over_readers(theta, V, at)
+    means, *pairs = over_readers(theta, V, at)
+    T = float(s @ means)
     terms = [np.outer(s, s) * of for of in pairs]
     R, C, F = (of.sum(axis=(-2, -1)) for of in terms)
     # of scores that are the same, rounding is left
@@ -181,13 +182,13 @@ def contrast(
     has = (at >= 0)[:, (at >= 0).sum(axis=0) > 1]
     J = has.sum(axis=0)
     if not (random and len(J)):
-        return Contrast(s @ T, 0.0, F, F, np.inf, J[:0], *sizes)
+        return Contrast(T, 0.0, F, F, np.inf, J[:0], *sizes)
     df = J.min() - 1.0
     if len(J) == 2 and not has.all(axis=1).any():
         # Satterthwaite's, of readers who differ
-        v = np.array([theta[m[m >= 0]].var(ddof=1) for m in at.T]) / J
+        v = terms[0].diagonal()
         df = v.sum() ** 2 / max((v**2 / (J - 1)).sum(), TINY)
-    return Contrast(s @ T, R, C, F, df, J, *sizes)
+    return Contrast(T, float(R), C, F, float(df), J, *sizes)
 
 
 def obuchowski(theta: Floats, V: Floats, at: Indices) -> dict[str, float]:
