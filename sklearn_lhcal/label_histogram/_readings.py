@@ -157,7 +157,6 @@ class Readings(NamedTuple):
         index = row_names(truth)
         items = np.arange(n_rows(truth, "truth")) if index is None else index
         true = _truth(truth, items)
-        n_rows(scores, "scores")
         parts: list[Any] = []
         for name, matrix in scores.items():
             with errors_of(f"scores[{name!r}]"):
@@ -166,6 +165,8 @@ class Readings(NamedTuple):
                 own = [name] if array.ndim == 1 else rater_names(matrix, None).tolist()
                 columns = array.reshape(len(items), len(own)).T
             parts += [(name, reader, column) for reader, column in zip(own, columns, strict=True)]
+        if not parts:
+            raise ValueError("scores is empty; give matrices by the names of conditions.")
         conditions, readers, found = zip(*parts, strict=True)
         return cls(true, np.column_stack(found), typed(conditions), typed(readers), items)
 
