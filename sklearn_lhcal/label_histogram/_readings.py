@@ -161,7 +161,7 @@ class Readings(NamedTuple):
         for name, matrix in scores.items():
             with errors_of(f"scores[{name!r}]"):
                 check_same_length(len(items), scores=matrix)
-                array = _numbers(matrix, "scores")
+                array = np.atleast_1d(_numbers(matrix, "scores"))
                 own = [name] if array.ndim == 1 else rater_names(matrix, None).tolist()
                 columns = array.reshape(len(items), len(own)).T
             parts += [(name, reader, column) for reader, column in zip(own, columns, strict=True)]
