@@ -6,7 +6,7 @@ import numpy as np
 
 from .._rows import Readings
 from ..metrics import ReaderStudy, reader_study
-from ._base import DOTTED, Axes, Display, _taken, color_of, reach, styled
+from ._base import DOTTED, Axes, Display, _taken, look_of, reach, styled
 
 # inches, and of the distance of two conditions what means stand beside
 _SIZE, _BESIDE = (5, 4.5), 0.12
@@ -103,32 +103,29 @@ class ReaderStudyDisplay(Display):
         """
         self._take_axes(ax, _SIZE)
         study = self.result
-        values = dict(zip(study.values, study.reader_values.T, strict=True))
-        several = [m for m, of in values.items() if np.isfinite(of).sum() > 1]
+        names = [*study.values]
+        n_readers = np.isfinite(study.reader_values).sum(axis=0)
         # the old condition is compared second, and stands on the left
-        several = several[::-1] if study.compare else several
-        x = np.arange(len(several))
-        each = np.reshape([values[m] for m in several], (len(several), -1))
+        at = np.flatnonzero(n_readers > 1)[:: -1 if study.compare else 1]
+        x, each = np.arange(len(at)), study.reader_values[:, at]
         self.lines_ = []
-        for of_reader in each[:, np.isfinite(each).any(axis=0)].T:
+        for of_reader in each[np.isfinite(each).any(axis=1)]:
             worse = bool(study.compare) and of_reader[-1] < of_reader[0]
-            look = {"color": color_of(int(worse)), "linestyle": "--" if worse else "-"}
-            style = styled(reader_kwargs, marker="o", markersize=3, linewidth=1, **look)
-            self.lines_ += self.ax_.plot(x, of_reader, **style)
-        ends = np.reshape([study.values[m][:3] for m in several], (-1, 3))
+            look = {"marker": "o", "markersize": 3, "linewidth": 1} | look_of(int(worse))
+            self.lines_ += self.ax_.plot(x, of_reader, **styled(reader_kwargs, **look))
+        ends = np.reshape([study.values[names[i]][:3] for i in at], (-1, 3))
         beside = x + _BESIDE * np.where(x > 0, 1, -1)
         bars = beside, ends[:, 0], reach(ends[:, 0], ends[:, 1:])
         label = f"mean, {self._level} interval"
         style = styled(mean_kwargs, fmt="D", capsize=3, color="black", label=label)
         self.means_ = self.ax_.errorbar(*bars, **style)
         self.references_ = [
-            self.ax_.axhline(study.values[m].estimate, label=str(m), **DOTTED)
-            for m in values
-            if m not in several
+            self.ax_.axhline(study.values[names[i]].estimate, label=str(names[i]), **DOTTED)
+            for i in np.flatnonzero(n_readers == 1)
         ]
         metric = {"auc": "AUC"}.get(study.metric, study.metric)
         self.ax_.set(ylabel=metric, xticks=x, xlim=(-0.4, max(len(x) - 0.6, 0.4)))
-        self.ax_.set_xticklabels(several)
+        self.ax_.set_xticklabels([names[i] for i in at])
         self.ax_.set_title(_title(study), fontsize="medium")
         self._draw_legend()
         return self

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._utils.arrays import Floats, Integers
-from .._utils.checks import as_floats, checked, errors_of, is_gap, n_rows
+from .._utils.checks import as_floats, check_same_length, checked, errors_of, is_gap, n_rows
 from .._utils.names import check_row_names, row_names, typed
 from .._utils.results import result
 from .._utils.types import ArrayLike
@@ -101,11 +101,11 @@ class Readings(NamedTuple):
         named = named_by(table, named | {"condition": condition})
         items, readers, scores, truths, under = as_columns(named, 4)
         under = np.full(len(items), "all") if under is None else under
-        words = "item", "reader", "condition"
-        (case, cases), (who, names), (m, conditions) = map(coded, (items, readers, under), words)
-        for word, code in zip(words, (case, who, m), strict=True):
-            if (code < 0).any():
-                raise ValueError(f"{word} has no name in row {code.argmin()}; name each.")
+        case, cases = coded(items, "item")
+        who, names = coded(readers, "reader")
+        m, conditions = coded(under, "condition")
+        unnamed = np.min([case, who, m], axis=0) < 0
+        _check_none(unnamed, "row {} has no item, reader or condition; name it.", np.arange(len(m)))
         said, true = _numbers(scores, "score"), _truth(truths, items)
         of_case = np.zeros(len(cases), dtype=np.int64)
         of_case[case] = true
@@ -114,17 +114,16 @@ class Readings(NamedTuple):
         if not given.size:
             raise ValueError("score holds no scores: all are missing.")
         cells, column = np.unique((m * len(names) + who)[given], return_inverse=True)
-        again = np.ones(len(given), dtype=bool)
-        again[np.unique(case[given] * len(cells) + column, return_index=True)[1]] = False
+        place = case[given] * len(cells) + column
         problem = (
             "score: reader {} has two of a case under a condition (case {}); keep one, or name "
             "them as two conditions."
         )
-        _check_none(again, problem, readers[given], items[given])
+        _check_none(np.bincount(place)[place] > 1, problem, readers[given], items[given])
         found = np.full((len(cases), len(cells)), np.nan)
-        found[case[given], column] = said[given]
-        at = np.divmod(cells, len(names))
-        return cls(of_case, found, conditions[at[0]], names[at[1]], cases)
+        found.flat[place] = said[given]
+        under_m, of_reader = np.divmod(cells, len(names))
+        return cls(of_case, found, conditions[under_m], names[of_reader], cases)
 
     @classmethod
     @checked
@@ -158,20 +157,18 @@ class Readings(NamedTuple):
         index = row_names(truth)
         items = np.arange(n_rows(truth, "truth")) if index is None else index
         true = _truth(truth, items)
-        parts: list[tuple[Any, Any, Floats]] = []
+        parts: list[Any] = []
         for name, matrix in scores.items():
             with errors_of(f"scores[{name!r}]"):
-                array = _numbers(matrix, "scores")
-                if array.ndim not in (1, 2) or len(array) != len(true):
-                    raise ValueError(f"scores has the shape {array.shape}, truth {true.shape}.")
+                check_same_length(len(items), scores=matrix)
+                array = np.atleast_1d(_numbers(matrix, "scores"))
                 own = [name] if array.ndim == 1 else rater_names(matrix, None).tolist()
-            columns = array.reshape(len(items), -1).T
-            parts += [(name, who, column) for who, column in zip(own, columns, strict=True)]
+                columns = array.reshape(len(items), len(own)).T
+            parts += [(name, reader, column) for reader, column in zip(own, columns, strict=True)]
         if not parts:
             raise ValueError("scores is empty; give matrices by the names of conditions.")
         conditions, readers, found = zip(*parts, strict=True)
-        names = typed(conditions), typed(readers)
-        return cls(true, np.column_stack(found), *names, items)
+        return cls(true, np.column_stack(found), typed(conditions), typed(readers), items)
 
     @classmethod
     @checked
@@ -207,18 +204,15 @@ class Readings(NamedTuple):
         _, begin, body = Path(path).read_text(encoding="utf-8-sig").partition("BEGIN DATA:")
         if not begin:
             raise ValueError(f"{path} has no line BEGIN DATA:, after which rows of readings stand.")
-        rows = [line.split(",") for line in body.splitlines() if line.strip()]
-        if min(map(len, rows), default=0) < 4:
-            raise ValueError(f"{path}: a row lacks one of reader, case, modality and score.")
-        who, case, condition, score = np.char.strip([row[:4] for row in rows]).T
-        known = np.isin(np.char.lower(who), ("truth", "-1"))
         with errors_of(str(path)):
-            value = score.astype(np.float64)
+            lines = [line for line in body.splitlines() if line.strip()]
+            rows = np.loadtxt(lines, str, None, ",", usecols=range(4), ndmin=2)
+            who, case, condition, score = np.char.strip(rows).T
+            known, value = np.isin(np.char.lower(who), ("truth", "-1")), score.astype(np.float64)
             of_case = dict(zip(case[known], value[known], strict=True))
-            truth = np.array([of_case.get(name, np.nan) for name in case])
-            table = {"case": case, "reader": who, "condition": condition}
-            table |= {"score": value, "truth": truth}
-            return cls.from_long({name: column[~known] for name, column in table.items()})
+            table = {"case": case, "reader": who, "condition": condition, "score": value}
+            table = {name: column[~known] for name, column in table.items()}
+            return cls.from_long(table, truth=[of_case.get(name, np.nan) for name in table["case"]])
 
 
 def _numbers(a: Any, name: str) -> Floats:
@@ -227,7 +221,7 @@ def _numbers(a: Any, name: str) -> Floats:
         a = np.where(np.reshape([is_gap(one) for one in a.flat], a.shape), np.nan, a)
     array = as_floats(a, name)
     if np.isinf(array).any():
-        raise ValueError(f"{name} contains infinite values; give finite scores.")
+        raise ValueError(f"{name} contains infinite values; give finite ones.")
     return array
 
 
@@ -236,7 +230,6 @@ def _truth(a: Any, items: NDArray) -> Integers:
     truth = _numbers(a, "truth")
     if truth.shape != items.shape:
         raise ValueError(f"truth must be 1-D, one value a case, got shape {truth.shape}.")
-    _check_none(np.isnan(truth), "truth is missing for case {}; give it or drop the case.", items)
     wrong = ~np.isin(truth, (0, 1))
     _check_none(wrong, "truth must be 0 or 1; that of case {} is {}.", items, truth)
     return truth.astype(np.int64)

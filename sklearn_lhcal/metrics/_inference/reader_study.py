@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from itertools import product
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -12,22 +11,18 @@ from scipy.stats import nct
 from scipy.stats import t as student
 
 from ..._rows import Readings
-from ..._utils.arrays import Floats, Integers, row_units
-from ..._utils.checks import checked, errors_of, is_real, read_groups, warn
-from ..._utils.names import typed
+from ..._utils.arrays import Floats, Indices, Integers, Mask, row_units
+from ..._utils.checks import checked, is_real, read_groups, warn
+from ..._utils.names import positions, typed
 from ..._utils.results import ConfidenceInterval, DataFrame, frame_of, result
 from ..._utils.types import ArrayLike, Groups
-from .reader_variance import Contrast, Study, ends, measured, obuchowski, tail
+from .reader_variance import COUNTED, TINY, Contrast, contrast, interval, measured, obuchowski, tail
 from .study_size import Pilot, designs, df_of_raters, least_enough, with_found
 from .two_way import check_several_raters, warn_of_few
 
 Metric = Literal["auc", "sensitivity", "specificity"] | Callable
-# the truth of the cases that a metric is about; others are about both
-_COUNTED: dict[Any, list[int]] = {"sensitivity": [1], "specificity": [0]}
-# near 1 intervals need so many cases of each truth
-_HIGH, _FEW_CASES = 0.95, 25
-# noncentral t has no more degrees of freedom, and no variance is less
-_MOST_DF, _TINY = 1e5, 1e-300
+# near 1 intervals need so many cases of each truth; noncentral t has no more degrees of freedom
+_HIGH, _FEW_CASES, _MOST_DF = 0.95, 25, 1e5
 
 
 @result
@@ -65,7 +60,7 @@ class ReaderStudySize(NamedTuple):
         n, J = (np.asarray(a, dtype=np.float64) for a in (n_cases, n_readers))
         V_R = (self.raters + self.ratings / n) / J
         V = V_R + self.rows / n
-        df = np.minimum(V**2 * (J - 1) / np.maximum(V_R**2, _TINY), _MOST_DF)
+        df = np.minimum(V**2 * (J - 1) / np.maximum(V_R**2, TINY), _MOST_DF)
         t = student.ppf((1 + self.confidence_level) / 2, df)
         effect = abs(self.effect) if self.margin is None else self.effect + self.margin
         # beyond, power is 1, and scipy has no number for the other tail
@@ -191,31 +186,31 @@ class ReaderStudy(NamedTuple):
         `study_size`.
         """
         found = self.contrast
-        if found is None or not found.n_readers:
+        if found is None or not len(found.J):
             raise ValueError('study_size needs compare= and random readers, readers="random".')
         if (effect if margin is None else effect + margin > 0) == 0:
             raise ValueError("effect must differ from 0, or from -margin: there is none to show.")
-        n, weight = float(found.n_cases.sum()), np.ones(1)
+        n, weight = found.n_cases.sum(), np.ones(1)
         if prevalence is not None:
             weight = found.n_cases / n / [1 - prevalence, prevalence]
             if len(found.C) == 1:
                 raise ValueError("prevalence needs a built-in metric, and cases without groups.")
-        _, V_R, cells = found.spread().components
-        new = found._replace(C=weight * found.C, V_fix=weight * found.V_fix).spread().components
+        new = found._replace(C=weight * found.C, V_fix=weight * found.V_fix)
+        (_, V_R, cells), (rows, _, ratings) = (of.spread().components for of in (found, new))
         # single readings are in V_R, too
-        pilot = Pilot(new.rows, V_R + new.cells - cells, new.cells, 0.0, 0.0)
+        pilot = Pilot(rows, V_R + ratings - cells, ratings, 0.0, 0.0)
         drawn = pilot.drawn(found.n_scarce - 1, df_of_raters(found.df_R + 1), 1.0)
+        # the pilot itself, and then draws
+        every = Pilot(*(np.append(one, of)[:, None] for one, of in zip(pilot, drawn, strict=True)))
+        read = 1 / float(np.mean(1 / found.J))
+        parts = [np.maximum(a, 0.0) for a in every.components(n, read, read, 1.0).values()][:3]
         J, _ = designs(n_readers, None, "n_readers")
-        sizes, level = (n, found.n_readers, found.n_readers, 1.0), self.confidence_level
-
-        def plan(known: Pilot) -> ReaderStudySize:
-            parts = [np.maximum(a, 0.0) for a in known.components(*sizes).values()]
-            size = ReaderStudySize._make((J, J, J, *parts[:3], effect, margin, level))
-            shape = np.broadcast_shapes(np.shape(size.rows), J.shape)
-            return size._replace(n_cases=least_enough(lambda n: size.power(n, J) >= power, shape))
-
-        size, draws = plan(pilot), plan(Pilot(*(a[:, None] for a in drawn)))
-        return size._replace(n_cases_range=with_found(draws.n_cases, size.n_cases))
+        size = ReaderStudySize._make((J, J, J, *parts, effect, margin, self.confidence_level))
+        needed = least_enough(lambda n: size.power(n, J) >= power, (len(parts[0]), len(J)))
+        ends = with_found(needed[1:], needed[0])
+        rows, raters, ratings = (float(a[0, 0]) for a in parts)
+        size = size._replace(rows=rows, raters=raters, ratings=ratings)
+        return size._replace(n_cases=needed[0], n_cases_range=ends)
 
 
 @checked
@@ -315,141 +310,134 @@ def reader_study(
     """
     if margin is not None and not (compare and margin > 0):
         raise ValueError(f"margin must be above 0, and beside compare=; got {margin!r}.")
-    sides, kept = _sides(readings, compare)
-    study = _measured(readings, kept, sides, metric, threshold, groups, readers == "random")
-    logits = scale == "logit" or (scale is None and isinstance(metric, str))
-    if logits and (np.abs(study.theta - 0.5) > 0.5).any():
-        raise ValueError('scale="logit" needs a metric from 0 to 1.')
-    both, level = [*sides.values()], confidence_level
-    values = {m: _interval(study, [side], logits, level)[0] for m, side in sides.items()}
-    difference, found, p, p_non_inferior = None, None, np.nan, np.nan
-    if compare is not None:
-        logits = logits and (scale == "logit" or min(map(len, both)) == 1)
-        difference, at, found = _interval(study, both, logits, level)
-        p, p_non_inferior = (
-            np.nan if point is None else tail(-point, at, difference) for point in (0.0, margin)
-        )
-    _warn(study, sides, [*values.values(), *([difference] if difference else [])])
-    names, *of_readers = _each(study, sides, compare is not None, logits, level)
-    same = len(both) > 1 and len({frozenset(side) for side in both}) == 1 < len(both[0])
-    read = study.seen.any(axis=1)
-    return ReaderStudy._make(
-        (
-            *(values, difference, 2 * min(p, 1 - p), margin),
-            None if difference is None or not margin else difference.low > -margin,
-            *(p_non_inferior, names, *of_readers),
-            np.array([np.count_nonzero(read & (study.y == k)) for k in (0, 1)]),
-            obuchowski(study.theta, study.V, both) if same else {},
-            *(_design(study, both), getattr(metric, "__name__", str(metric))),
-            *("logit" if logits else "linear", compare and tuple(compare), readers, level, found),
-        )
-    )
-
-
-def _sides(readings: Readings, compare: Sequence | None) -> tuple[dict[Any, dict], list]:
-    """The column of each reader under each condition that is studied; these columns in readings."""
-    under, readers = readings.conditions.tolist(), readings.readers.tolist()
-    names = [*dict.fromkeys(under)]
-    if compare is not None:
-        two = len(compare) == len({*compare} & {*names}) == 2 and not isinstance(compare, str)
-        if not two:
-            raise ValueError(f"compare must name two of the conditions {names}, got {compare!r}.")
-        names = [*compare]
-    kept = [column for m in names for column, name in enumerate(under) if name == m]
-    sides: dict[Any, dict] = {m: {} for m in names}
-    for at, column in enumerate(kept):
-        sides[under[column]][readers[column]] = at
-    return sides, kept
-
-
-def _measured(readings, kept, sides, metric, threshold, groups, random: bool) -> Study:
-    """Metrics of columns, with their covariances."""
-    y, scores = readings.truth, readings.scores[:, kept]
-    seen, counted = ~np.isnan(scores), _COUNTED.get(metric, [0, 1])
-    for m, side in sides.items():
-        with errors_of(f"readings under {m!r}"):
-            if random and len(side) > 1:
-                check_several_raters(len(side), 1, "reader")
-            for (reader, column), k in product(side.items(), counted):
-                if (n := seen[y == k, column].sum()) < 2:
-                    raise ValueError(
-                        f"reader {reader!r} has read {n} cases of truth {k}; two are needed, or "
-                        "leave this reader out."
-                    )
-    if threshold is not None:
-        if not (is_real(threshold) and np.isfinite(threshold)):
-            raise ValueError(f"threshold must be a number or None, got {threshold!r}.")
-        scores = np.where(seen, scores >= threshold, np.nan)
-    elif metric in _COUNTED and not np.isin(scores[seen], (0, 1)).all():
-        raise ValueError(f"{metric} needs calls, 0 or 1, but scores differ; give threshold=.")
+    conditions, names, kept, at = _table(readings, compare)
+    has, J = at >= 0, (at >= 0).sum(axis=0)
+    y, scores, level = readings.truth, readings.scores[:, kept], confidence_level
+    seen, counted = ~np.isnan(scores), COUNTED.get(metric, [0, 1])
+    n_read = np.where(has, np.array([seen[y == k].sum(axis=0) for k in (0, 1)])[:, at], 0)
+    for k, r, m in np.argwhere(has & (n_read < 2)).tolist():
+        if k in counted:
+            raise ValueError(
+                f"readings under {conditions[m]!r}: reader {names[r]} has read {n_read[k, r, m]} "
+                f"cases of truth {k}; two are needed, or leave this reader out."
+            )
+    several = has[:, J > 1] & (readers == "random")
+    if several.any():
+        check_several_raters(J[J > 1].min(), 1, "reader")
+    scores = _calls(scores, metric, threshold)
     unit = row_units(read_groups(groups, len(y)), len(y))
     if min(len(np.unique(unit[y == k])) for k in counted) < 2:
         raise ValueError("groups: all cases of one truth are in one group; two are needed.")
-    return Study(y, seen, unit, *measured(metric, y, scores, unit), counted, random)
+    theta, V, read = measured(metric, unit, y, scores)
+    logits = scale == "logit" or (scale is None and isinstance(metric, str))
+    if logits and (np.abs(theta - 0.5) > 0.5).any():
+        raise ValueError('scale="logit" needs a metric from 0 to 1.')
+    of = partial(contrast, theta, V, read, counted, bool(several.any()))
+    parts = [of(at[:, [m]]) for m in range(len(J))]
+    found = [interval(part, [part] if logits else [], level) for part in parts]
+    whole, difference, p, p_non_inferior = None, None, np.nan, np.nan
+    of_readers = np.full((len(names), 3), np.nan)
+    if compare is not None:
+        whole = of(at)
+        logits = logits and (scale == "logit" or J.min() == 1)
+        sides = parts if logits else []
+        difference = interval(whole, sides, level)
+        p = tail(0.0, whole, sides)
+        p_non_inferior = tail(-margin, whole, sides) if margin else np.nan
+        of_readers = _differences(of, at, logits, level)
+    values = dict(zip(conditions, found, strict=True))
+    _warn(values, parts, difference, several)
+    return ReaderStudy(
+        values=values,
+        difference=difference,
+        p_value=2 * min(p, 1 - p),
+        margin=margin,
+        non_inferior=difference.low > -margin if difference and margin else None,
+        p_non_inferior=p_non_inferior,
+        readers=names,
+        reader_values=np.where(has, theta[at], np.nan),
+        n_read=n_read.transpose(1, 2, 0),
+        reader_difference=of_readers[:, 0],
+        reader_difference_interval=of_readers[:, 1:],
+        n_cases=np.array([np.count_nonzero(seen[y == k].any(axis=1)) for k in (0, 1)]),
+        components=obuchowski(theta, V, at) if has.all() and min(at.shape) > 1 else {},
+        design=_design(has, seen),
+        metric=getattr(metric, "__name__", str(metric)),
+        scale="logit" if logits else "linear",
+        compare=None if compare is None else tuple(compare),
+        raters=readers,
+        confidence_level=level,
+        contrast=whole,
+    )
 
 
-def _interval(
-    study: Study, sides: list[dict], logits: bool, level: float, random: bool = True
-) -> tuple[ConfidenceInterval, Callable, Contrast]:
-    """The interval of a contrast, its ends as a function of the quantile, and its variances."""
-    found = study.contrast(*sides, random=random)
-    V, df, components = found.spread(logits)
-    parts = [study.contrast(side, random=random) for side in sides] if logits else []
-    at = partial(ends, estimate=found.estimate, V=V, df=df, parts=parts)
-    values = found.estimate, *at(float(student.ppf((1 + level) / 2, df))), V**0.5
-    J = min(len(side) for side in sides if len(side) > 1) if found.n_readers else None
-    made = {"confidence_level": level, "df": df, "components": components, "n_raters": J}
-    return ConfidenceInterval(*values, **made), at, found
+def _table(readings: Readings, compare: Sequence | None) -> tuple[list, NDArray, list, Indices]:
+    """Conditions and readers that are studied, their columns, and `at` among these."""
+    under = readings.conditions.tolist()
+    conditions = names = [*dict.fromkeys(under)]
+    if compare is not None:
+        if isinstance(compare, str) or not len(compare) == len({*compare} & {*under}) == 2:
+            raise ValueError(f"compare must name two of the conditions {names}, got {compare!r}.")
+        conditions = [*compare]
+    kept = [column for m in conditions for column, name in enumerate(under) if name == m]
+    readers = readings.readers[kept]
+    who = typed([*dict.fromkeys(readers.tolist())])
+    at = np.full((len(who), len(conditions)), -1)
+    m = positions(readings.conditions[kept], typed(conditions))
+    at[positions(readers, who), m] = np.arange(len(kept))
+    return conditions, who, kept, at
 
 
-def _each(study: Study, sides: dict, compared: bool, logits: bool, level: float) -> tuple:
-    """Names, values, cases read, and differences with Bonferroni's intervals of each reader."""
-    names = [*dict.fromkeys(reader for side in sides.values() for reader in side)]
-    at = np.array([[side.get(reader, -1) for side in sides.values()] for reader in names])
-    n = np.array([study.seen[study.y == k].sum(axis=0) for k in (0, 1)])
-    # of each reader the two columns, of which one may be that of a model alone
-    alone = [[*side.values()] if len(side) == 1 else [-1] for side in sides.values()]
-    pairs = np.where(at < 0, np.ravel(alone), at)
-    whole = np.flatnonzero((pairs >= 0).all(axis=1) & compared)
-    differences = np.full((len(names), 3), np.nan)
-    for i in whole:
-        own = [{column: column} for column in pairs[i].tolist()]
+def _calls(scores: Floats, metric: Metric, threshold: Any) -> Floats:
+    """Scores, or calls where there is a threshold."""
+    seen = ~np.isnan(scores)
+    if threshold is not None:
+        if not (is_real(threshold) and np.isfinite(threshold)):
+            raise ValueError(f"threshold must be a number or None, got {threshold!r}.")
+        return np.where(seen, scores >= threshold, np.nan)
+    if metric in COUNTED and not np.isin(scores[seen], (0, 1)).all():
+        raise ValueError(f"{metric} needs calls, 0 or 1, but scores differ; give threshold=.")
+    return scores
+
+
+def _differences(of: Callable, at: Indices, logits: bool, level: float) -> Floats:
+    """Differences of each reader with Bonferroni's ends, (R, 3)."""
+    # in place of a condition of one reader alone, a model, stands that one
+    alone = np.where((at >= 0).sum(axis=0) == 1, at.max(axis=0), -1)
+    pairs = np.where(at < 0, alone, at)[:, None]
+    whole = np.flatnonzero((pairs >= 0).all(axis=(1, 2)))
+    found = np.full((len(at), 3), np.nan)
+    for r in whole:
+        parts = [of(pairs[r][:, [m]]) for m in (0, 1)] if logits else []
         each = 1 - (1 - level) / len(whole)
-        differences[i] = _interval(study, own, logits, each, random=False)[0][:3]
-    values = np.where(at < 0, np.nan, study.theta[at])
-    n_read = np.where(at < 0, 0, n[:, at]).transpose(1, 2, 0)
-    return typed(names), values, n_read, differences[:, 0], differences[:, 1:]
+        found[r] = interval(of(pairs[r]), parts, each)[:3]
+    return found
 
 
-def _design(study: Study, sides: list[dict]) -> str:
+def _design(has: Mask, seen: Mask) -> str:
     """Who has read what."""
-    several = [set(side) for side in sides if len(side) > 1]
-    if len(several) < len(sides):
-        return "model against readers" if several else "single readers"
-    if len(sides) > 1 and not set.intersection(*several):
+    several = has[:, has.sum(axis=0) > 1]
+    if several.shape[1] < has.shape[1]:
+        return "model against readers" if several.size else "single readers"
+    if has.shape[1] > 1 and not several.all(axis=1).any():
         return "different readers"
-    read = study.seen[study.seen.any(axis=1)]
-    if read.all() and all(one == several[0] for one in several):
+    read = seen[seen.any(axis=1)]
+    if has.all() and read.all():
         return "crossed"
     # parts whose readers have no case in common
     return "split plot" if connected_components(read.T @ read)[0] > 1 else "partial"
 
 
-def _warn(study: Study, sides: dict, found: list[ConfidenceInterval]) -> None:
-    """Warn of what makes intervals unsure; the first intervals are those of the sides."""
-    several = [set(side) for side in sides.values() if len(side) > 1] if study.random else []
-    notes = []
-    if several:
-        J = min(map(len, several))
-        warn_of_few(J, J, noun="reader")
-        if set.intersection(*several) not in (set(), several[0], several[-1]):
-            notes.append("Some readers read under one condition only.")
-    if any(one.standard_error == 0 for one in found):
-        notes.append("A variance is 0: no p-value of a difference follows.")
-    for (m, side), one in zip(sides.items(), found, strict=False):
-        n = study.n_cases(side)[study.counted].min()
-        if n < _FEW_CASES and one.estimate > _HIGH:
-            few = f"{n:.0f} cases of one truth, a value above {_HIGH}"
-            notes.append(f"Under {m!r}, {few}: intervals may cover too rarely.")
-    for note in notes:
-        warn(note)
+def _warn(values: dict, parts: list[Contrast], difference: Any, several: Mask) -> None:
+    """Warn of what makes intervals unsure; `several` says who reads where readers are random."""
+    if several.any():
+        J = several.sum(axis=0).min()
+        warn_of_few(J, J, "reader")
+        if 0 < several.all(axis=1).sum() < J:
+            warn("Some readers read under one condition only.")
+    if any(one.standard_error == 0 for one in (*values.values(), difference) if one):
+        warn("A variance is 0: no p-value of a difference follows.")
+    for m, part in zip(values, parts, strict=True):
+        if part.n_scarce < _FEW_CASES and part.estimate > _HIGH:
+            few = f"{part.n_scarce} cases of one truth, a value above {_HIGH}"
+            warn(f"Under {m!r}, {few}: intervals may cover too rarely.")

@@ -16,7 +16,6 @@ rows are V_fix, raters V_R and cells V_fix − max(C, 0).
 
 from collections.abc import Callable
 from functools import partial
-from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -27,45 +26,37 @@ from scipy.stats import rankdata
 from scipy.stats import t as student
 
 from ..._utils.arrays import Floats, Indices, Integers, Mask
+from ..._utils.results import ConfidenceInterval
 from .two_way import Spread, over_panels
 
+# the truth of the cases that a metric is about; others are about both
+COUNTED: dict[Any, list[int]] = {"sensitivity": [1], "specificity": [0]}
 # the least number to divide by, and quantiles beyond which no p-value is told
-_TINY, _FARTHEST = 1e-300, 1e6
+TINY, _FARTHEST = 1e-300, 1e6
 
 
 # ------------------------------------------------------------------------------ one reader's metric
 
 
-def placements(y: NDArray, score: Floats) -> tuple[float, Floats]:
-    """AUC and its influences ``(V10_i − A)/n1``, ``(V01_i − A)/n0``; NaN is not read."""
-    d = np.zeros(len(y))
-    p, q = (~np.isnan(score) & (y == k) for k in (1, 0))
-    n1, n0 = p.sum(), q.sum()
-    ranks = rankdata(np.concatenate([score[p], score[q]]))
-    V10 = (ranks[:n1] - rankdata(score[p])) / n0
-    V01 = 1 - (ranks[n1:] - rankdata(score[q])) / n1
-    A = V10.mean()
-    d[p], d[q] = (V10 - A) / n1, (V01 - A) / n0
-    return float(A), d
+def influences(metric: str, y: NDArray, score: Floats) -> tuple[float, Floats]:
+    """θ, the mean of x over the n cases of a truth that were read, and ``(x_i − θ)/n`` of each.
+
+    x is whether a case is called what it is; or the share of other cases that it is told from.
+    """
+    d, theta = np.zeros(len(y)), np.nan
+    for k in COUNTED.get(metric, [0, 1]):
+        own, other = (~np.isnan(score) & of for of in (y == k, y != k))
+        x = score[own] == k
+        if metric == "auc":
+            s = (2 * k - 1) * score
+            ranks = rankdata(np.concatenate([s[own], s[other]]))
+            x = (ranks[: len(x)] - rankdata(s[own])) / other.sum()
+        theta = float(x.mean())
+        d[own] = (x - theta) / len(x)
+    return theta, d
 
 
-def shares(y: NDArray, call: Floats, *, k: int) -> tuple[float, Floats]:
-    """Share of the cases of truth k that are called k, and its influences."""
-    d = np.zeros(len(y))
-    at = ~np.isnan(call) & (y == k)
-    x = call[at] == k
-    d[at] = (x - x.mean()) / at.sum()
-    return float(x.mean()), d
-
-
-INFLUENCES: dict[str, Callable] = {
-    "auc": placements,
-    "sensitivity": partial(shares, k=1),
-    "specificity": partial(shares, k=0),
-}
-
-
-def left_out(metric: Callable, y: NDArray, score: Floats, *, unit: Indices) -> tuple[float, Floats]:
+def left_out(metric: Callable, unit: Indices, y: NDArray, score: Floats) -> tuple[float, Floats]:
     """Any metric, and ``√((G − 1)/G) (T₋g − mean)`` of the G units, in whose place they stand."""
     seen = np.flatnonzero(~np.isnan(score))
     y, score, own = y[seen], score[seen], unit[seen]
@@ -76,7 +67,7 @@ def left_out(metric: Callable, y: NDArray, score: Floats, *, unit: Indices) -> t
     return float(metric(y, score)), d
 
 
-def covariances(D: Floats, seen: Mask, strata: Indices) -> Floats:
+def covariances(D: Floats, seen: Mask, strata: NDArray) -> Floats:
     """V of all columns, of each stratum of cases, (S, C, C), whatever is missing.
 
     ``V(a, b) = Σ_i d_ai d_bi / (1 − 1/n_a − 1/n_b + n_ab/(n_a n_b))``, which is DeLong's where
@@ -91,17 +82,22 @@ def covariances(D: Floats, seen: Mask, strata: Indices) -> Floats:
     return np.array(found)
 
 
-def measured(metric: Any, y: NDArray, scores: Floats, unit: Indices) -> tuple[Floats, Floats]:
-    """θ of each column, and their covariances (S, C, C); cases of a unit are not independent."""
-    of = INFLUENCES.get(metric) or partial(left_out, metric, unit=unit)
-    theta, d = (np.array(a) for a in zip(*(of(y, score) for score in scores.T), strict=True))
+def measured(metric: Any, unit: Indices, y: NDArray, scores: Floats) -> tuple[Floats, Floats, Mask]:
+    """θ of columns, their covariances (S, C, C), and whether each read units of truth k, (2, C, G).
+
+    Cases of a unit are not independent.
+    """
+    of = partial(left_out, metric, unit) if callable(metric) else partial(influences, metric)
+    theta, D = (np.array(a) for a in zip(*(of(y, score) for score in scores.T), strict=True))
+    seen = ~np.isnan(scores.T)
+    n_read = [[np.bincount(unit, row & (y == k)) for row in seen] for k in (0, 1)]
+    read: Mask = np.greater(n_read, 0)
     if callable(metric):
-        return theta, (d @ d.T)[None]
-    D, seen, strata = d, ~np.isnan(scores.T), y
-    if unit.max() + 1 < len(y):
-        D, seen = (np.array([np.bincount(unit, row) for row in of]) for of in (D, seen))
-        strata = np.zeros(D.shape[1], dtype=np.int64)
-    return theta, covariances(D.T, seen.T > 0, strata)
+        return theta, (D @ D.T)[None], read
+    D = np.array([np.bincount(unit, row) for row in D])
+    # groups may hold both truths
+    strata = np.bincount(unit, y) * (len(y) == D.shape[1])
+    return theta, covariances(D.T, (read[0] | read[1]).T, strata), read
 
 
 # ------------------------------------------------------------------------------- means over readers
@@ -118,11 +114,11 @@ class Contrast(NamedTuple):
         By strata of cases.
     df_R : float
         Degrees of freedom of V_R; inf where readers are fixed.
-    n_readers : float
-        Readers a condition, their harmonic mean; 0 where they are fixed.
+    J : ndarray of shape (n_conditions,)
+        Readers of conditions with several; empty where they are fixed.
     n_cases : ndarray of shape (2,)
         Negative and positive ones, or groups of them.
-    n_scarce : float
+    n_scarce : int
         The fewest of those that the metric is about.
     """
 
@@ -131,9 +127,9 @@ class Contrast(NamedTuple):
     C: Floats
     V_fix: Floats
     df_R: float
-    n_readers: float
-    n_cases: Floats
-    n_scarce: float
+    J: Integers
+    n_cases: Integers
+    n_scarce: int
 
     def spread(self, logits: bool = False) -> Spread:
         """V with its degrees of freedom, which cases have on the logit scale, too."""
@@ -144,94 +140,94 @@ class Contrast(NamedTuple):
         return Spread(float(V), float(V**2 / noise) if noise > 0 else np.inf, components)
 
 
-class Study(NamedTuple):
-    """θ of each column, a reader under a condition, and their covariances V over cases.
+def over_readers(theta: Floats, V: Floats, at: Indices) -> tuple[Floats, Floats, Floats, Floats]:
+    """θ̄_m, (M,), and what V_R, (M, M), C and V_fix, (S, M, M), are sums of.
 
-    `unit` is the group of each case, and `counted` the truths of cases that the metric is about.
+    `at` is the column of each reader under each condition, (R, M), −1 where there is none.
     """
-
-    y: Integers
-    seen: Mask
-    unit: Indices
-    theta: Floats
-    V: Floats
-    counted: list[int]
-    random: bool
-
-    def n_cases(self, side: dict) -> Floats:
-        """Negative and positive cases, or groups of them, that were read in these columns."""
-        read = self.seen[:, [*side.values()]].any(axis=1)
-        return np.array([len(np.unique(self.unit[read & (self.y == k)])) for k in (0, 1)], float)
-
-    def contrast(self, *sides: dict, random: bool = True) -> Contrast:
-        """Of the first side, by reader the column, minus a second one."""
-        theta, signed = self.theta, [*zip((1.0, -1.0), sides, strict=False)]
-        T = sum(s * theta[[*a.values()]].mean() for s, a in signed)
-        V_R, C, F = 0.0, np.zeros(len(self.V)), np.zeros(len(self.V))
-        for (s, a), (t, b) in product(signed, repeat=2):
-            W = s * t * self.V[:, [*a.values()]][:, :, [*b.values()]]
-            other = np.array([[r != q for q in b] for r in a])
-            F += W.mean(axis=(1, 2))
-            # of one reader alone: its own
-            C += W[:, other if other.any() else ~other].mean(axis=1)
-            both = [r for r in a if r in b]
-            if len(both) > 1:
-                pair = np.cov(theta[[a[r] for r in both]], theta[[b[r] for r in both]])
-                V_R += s * t * len(both) / (len(a) * len(b)) * pair[0, 1]
-        n = np.array([self.n_cases(side) for side in sides])
-        sizes = n.max(axis=0), float(n[:, self.counted].min())
-        several = [a for a in sides if len(a) > 1]
-        if not (random and self.random and several):
-            return Contrast(float(T), 0.0, F, F, np.inf, 0.0, *sizes)
-        J = np.array([len(a) for a in several])
-        df = J.min() - 1.0
-        if len(several) == 2 and not set(several[0]) & set(several[1]):
-            # Satterthwaite's, of readers who differ
-            v = np.array([theta[[*a.values()]].var(ddof=1) for a in several]) / J
-            df = v.sum() ** 2 / max((v**2 / (J - 1)).sum(), _TINY)
-        return Contrast(float(T), float(V_R), C, F, float(df), 1 / float(np.mean(1 / J)), *sizes)
+    M = at.shape[1]
+    T, R, (C, F) = np.zeros(M), np.zeros((M, M)), np.zeros((2, len(V), M, M))
+    for m, k in np.ndindex(M, M):
+        r, q = (np.flatnonzero(at[:, of] >= 0) for of in (m, k))
+        a, b, both = at[r, m], at[q, k], np.intersect1d(r, q)
+        T[m] = theta[a].mean()
+        W = V[:, a][:, :, b]
+        F[:, m, k] = W.mean(axis=(1, 2))
+        # of one reader alone: its own
+        other = (r[:, None] != q) | (len(r) == len(q) == len(both) == 1)
+        C[:, m, k] = W[:, other].mean(axis=1)
+        if len(both) > 1:
+            pair = np.cov(theta[at[both, m]], theta[at[both, k]])
+            R[m, k] = len(both) / (len(r) * len(q)) * pair[0, 1]
+    return T, R, C, F
 
 
-def obuchowski(theta: Floats, V: Floats, sides: list[dict]) -> dict[str, float]:
+def contrast(
+    theta: Floats, V: Floats, read: Mask, counted: list[int], random: bool, at: Indices
+) -> Contrast:
+    """Of one condition, or of the first of two minus the second.
+
+    `read` says which groups of cases of truth 0 and 1, (2, C, G), have been read in a column,
+    `counted` are the truths that the metric is about, `at` is as in `over_readers`.
+    """
+    s = np.array([1.0, -1.0])[: at.shape[1]]
+    means, *pairs = over_readers(theta, V, at)
+    T = float(s @ means)
+    terms = [np.outer(s, s) * of for of in pairs]
+    R, C, F = (of.sum(axis=(-2, -1)) for of in terms)
+    # of scores that are the same, rounding is left
+    C, F = (of * (np.abs(F) > 1e-12 * np.abs(terms[2]).max()) for of in (C, F))
+    n = np.array([read[:, m[m >= 0]].any(axis=1).sum(axis=1) for m in at.T])
+    sizes = n.max(axis=0), n[:, counted].min()
+    has = (at >= 0)[:, (at >= 0).sum(axis=0) > 1]
+    J = has.sum(axis=0)
+    if not (random and len(J)):
+        return Contrast(T, 0.0, F, F, np.inf, J[:0], *sizes)
+    df = J.min() - 1.0
+    if len(J) == 2 and not has.all(axis=1).any():
+        # Satterthwaite's, of readers who differ
+        v = terms[0].diagonal()
+        df = v.sum() ** 2 / max((v**2 / (J - 1)).sum(), TINY)
+    return Contrast(T, float(R), C, F, float(df), J, *sizes)
+
+
+def obuchowski(theta: Floats, V: Floats, at: Indices) -> dict[str, float]:
     """Components by the names of Obuchowski and Rockette, of conditions with the same readers.
 
     With the covariances S of conditions over readers: mean S_mk is σ²_R + cov1 − cov3 for m ≠ k,
     and more by σ²_TR + error − cov1 − cov2 + cov3 for m = k.
     """
-    columns = np.array([[side[r] for r in sides[0]] for side in sides])
-    W = V.sum(axis=0)[columns[:, :, None, None], columns]
-    m, r = np.eye(len(columns)) > 0, np.eye(columns.shape[1]) > 0
-    S = np.cov(theta[columns])
-    m4, r4 = m[:, None, :, None], r[None, :, None, :]
-    masks = m4 & r4, ~m4 & r4, m4 & ~r4, ~m4 & ~r4
-    error, cov1, cov2, cov3 = (float(W[at].mean()) for at in masks)
+    J, M = at.shape
+    _, R, *by_strata = over_readers(theta, V, at)
+    others, every = (of.sum(axis=0) for of in by_strata)
+    same, apart = J * every - (J - 1) * others, ~np.eye(M, dtype=bool)
+    means = [(of.diagonal().mean(), of[apart].mean()) for of in (same, others, J * R)]
+    (error, cov1), (cov2, cov3), (S, S_mk) = np.array(means).tolist()
     found = {"error": error, "cov1": cov1, "cov2": cov2, "cov3": cov3}
-    found["reader"] = float(S[~m].mean()) - cov1 + cov3
-    more = float(S[m].mean() - S[~m].mean())
-    return found | {"condition x reader": more - error + cov1 + cov2 - cov3}
+    found["reader"] = S_mk - cov1 + cov3
+    return found | {"condition x reader": S - S_mk - error + cov1 + cov2 - cov3}
 
 
 # ---------------------------------------------------------------------------------------- intervals
 
 
-def ends(
-    q: float, estimate: float, V: float, df: float, parts: list[Contrast]
-) -> tuple[float, float]:
-    """Ends of an interval at the quantile q of Student's t with df.
+def ends(q: float, whole: Contrast, parts: list[Contrast]) -> tuple[float, float]:
+    """Ends of an interval at the quantile q of Student's t.
 
-    `parts` are what the estimate is, or is the difference of, on the logit scale; else none. Of a
+    `parts` are what the whole is, or is the difference of, on the logit scale; else none. Of a
     difference they are those of MOVER (Zou and Donner 2008).
     """
-    if not V > 0 and len(parts) != 1:
+    V, df, _ = whole.spread(bool(parts))
+    if len(parts) == 1:
+        return _logit_ends(q, df, whole)
+    if not V > 0:
         return np.nan, np.nan
     if not parts:
-        return estimate - q * V**0.5, estimate + q * V**0.5
-    (l1, u1), *others = (_logit_ends(q, df, part) for part in parts)
-    if not others:
-        return l1, u1
-    (l2, u2), (a, b) = others[0], (part.estimate for part in parts)
+        return whole.estimate - q * V**0.5, whole.estimate + q * V**0.5
+    a, b = (part.estimate for part in parts)
+    (l1, u1), (l2, u2) = (_logit_ends(q, df, part) for part in parts)
     V_a, V_b = (part.spread().variance for part in parts)
-    rho = np.clip((V_a + V_b - V) / 2 / max((V_a * V_b) ** 0.5, _TINY), -1, 1)
+    rho = np.clip((V_a + V_b - V) / 2 / max((V_a * V_b) ** 0.5, TINY), -1, 1)
     L = (a - l1) ** 2 + (u2 - b) ** 2 - 2 * rho * (a - l1) * (u2 - b)
     U = (u1 - a) ** 2 + (b - l2) ** 2 - 2 * rho * (u1 - a) * (b - l2)
     return a - b - float(max(L, 0.0)) ** 0.5, a - b + float(max(U, 0.0)) ** 0.5
@@ -247,14 +243,23 @@ def _logit_ends(q: float, df: float, part: Contrast) -> tuple[float, float]:
     return (far, 1.0) if a >= 1 else (0.0, 1 - far) if a <= 0 else (np.nan, np.nan)
 
 
-def tail(point: float, at: Callable, found: Any) -> float:
-    """One-sided p-value of `point` or less: the level at which an end of it is there."""
-    side, sign = (0, 1) if found.estimate > point else (1, -1)
+def interval(whole: Contrast, parts: list[Contrast], level: float) -> ConfidenceInterval:
+    """The interval of a contrast; for `parts` see `ends`."""
+    V, df, components = whole.spread(bool(parts))
+    values = whole.estimate, *ends(float(student.ppf((1 + level) / 2, df)), whole, parts), V**0.5
+    J = int(whole.J.min()) if len(whole.J) else None
+    made = {"confidence_level": level, "df": df, "components": components, "n_raters": J}
+    return ConfidenceInterval(*values, **made)
 
-    def beyond(q: float) -> float:
-        return sign * (at(q)[side] - point)
 
-    p = 0.0 if beyond(0.0) > 0 else 0.5 if beyond(0.0) <= 0 else np.nan
-    if beyond(0.0) > 0 > beyond(_FARTHEST):
-        p = float(student.sf(brentq(beyond, 0.0, _FARTHEST, xtol=1e-12), found.df))
-    return p if sign == 1 else 1 - p
+def tail(point: float, whole: Contrast, parts: list[Contrast]) -> float:
+    """One-sided p-value of `point` or less: the level at which an end of the interval is there."""
+
+    def above(q: float) -> float:
+        return ends(abs(q), whole, parts)[int(q < 0)] - point
+
+    low, high = above(_FARTHEST), above(-_FARTHEST)
+    if not low < 0 < high:
+        return np.nan if np.isnan(low) else float(low < 0)
+    q = brentq(above, -_FARTHEST, _FARTHEST, xtol=1e-12, maxiter=1000)
+    return float(student.sf(q, whole.spread(bool(parts)).df))
