@@ -123,7 +123,7 @@ def _column(table, name, named: dict) -> NDArray | None:
     if name not in columns:
         raise ValueError(
             f"The long table has no column {name!r}, it has {columns[:20]}; name its columns by "
-            f"{'=, '.join([*named][:3])}=."
+            f"{'=, '.join(named)}=."
         )
     return table[name]
 

@@ -25,7 +25,7 @@ def report_on_readings(options: Namespace) -> Report:
     """The page of the file that --readings names, its numbers, figures and tables."""
     path, margin = Path(options.readings), options.margin if options.compare else None
     with warnings.catch_warnings(record=True, action="always") as caught, errors_of("--readings"):
-        readings, groups = _read(path, options.patient)
+        readings, groups = _read(path, options.columns, options.patient)
         calls = options.threshold is not None or set(readings.scores.ravel().tolist()) <= {0, 1}
         at = dict.fromkeys(_SHOWN if calls else ["auc"], options.threshold) | {"auc": None}
         how: dict = {"compare": options.compare, "margin": margin, "groups": groups}
@@ -35,6 +35,8 @@ def report_on_readings(options: Namespace) -> Report:
     for m, study in found.items():
         drawn[m] = [drawn_by(ReaderStudyDisplay(study).plot, (4.2, 3.8), _SHOWN[m])]
         words = said("reader_verdict", study=study, name=_SHOWN[m])
+        if not options.compare:
+            words += " To compare two conditions add --compare NEW OLD."
         verdict.append({"state": said("reader_state", study=study), "words": words})
         ends = study.values | ({"difference": study.difference} if study.difference else {})
         for name, (estimate, low, high, _) in ends.items():
@@ -44,6 +46,8 @@ def report_on_readings(options: Namespace) -> Report:
         readers += [{"metric": m, "reader": name} | row for name, row in of_readers.items()]
     made = _page.images(drawn) | _page.tables({"values": values, "readers": readers})
     about = {"found": found, "shown": _SHOWN, "version": __version__}
+    n_patients = None if options.patient is None else len(set(groups.tolist()))
+    about |= {"threshold": options.threshold, "n_patients": n_patients}
     facts = {"file": path.name, "sha256": hashlib.sha256(path.read_bytes()).hexdigest()}
     data = {
         "package": {"name": "sklearn_lhcal", "version": __version__},
@@ -64,14 +68,20 @@ def report_on_readings(options: Namespace) -> Report:
     return Report(data, _page.filled("readings.html", data=data, pictures=drawn, **about), made)
 
 
-def _read(path: Path, patient: str | None) -> tuple[Readings, Any]:
+def _read(path: Path, columns: list[str], patient: str | None) -> tuple[Readings, Any]:
     """Readings, and the patient of each case."""
     if path.suffix == ".imrmc":
         return Readings.from_imrmc(path), None
-    names = {"case", "reader", "condition", patient}
+    names = [*columns[:3], patient]
     table, _ = read_file(path, names.__contains__)
-    if patient is not None and patient not in table:
-        raise ValueError(f"there is no column {patient!r}, only {list(table)[:20]}.")
-    readings = Readings.from_long(table)
-    of_case = table.groupby("case")[patient or "case"].first()
+    absent = [name for name in (*columns, patient) if name not in (*table, None)]
+    if absent:
+        raise ValueError(
+            f"there is no column {absent}, only {list(table)[:20]}: add --columns CASE READER "
+            "CONDITION SCORE TRUTH."
+        )
+    case, reader, condition, score, truth = columns
+    how = {"item": case, "reader": reader, "condition": condition, "score": score, "truth": truth}
+    readings = Readings.from_long(table, **how)
+    of_case = table.groupby(case)[patient or case].first()
     return readings, of_case[readings.items].to_numpy()

@@ -49,6 +49,7 @@ from ._words import lines
 __all__ = ["main"]
 
 _USUAL = ["item", "rater", "label"]
+_OF_READINGS = ["case", "reader", "condition", "score", "truth"]
 
 # What each option holds. One of the first two is needed, and one of the next two.
 LABELS = {
@@ -113,13 +114,18 @@ def main(arguments: list[str] | None = None) -> int:
     options.map = dict(options.map)
     options.classes = options.ordered or options.classes or None
     # a case alone, or with a rater and a label
-    options.columns = [*options.columns, *_USUAL[len(options.columns) :]]
+    usual = _OF_READINGS if options.readings else _USUAL
+    options.columns = [*options.columns, *usual[len(options.columns) :]]
     for name in ("raters", "items", "labels", "findings", "none", "where"):
         setattr(options, name, getattr(options, name) or None)
     try:
         check_folder(Path(options.output))
         if options.readings:
-            return _told(options, Path(options.output), report_on_readings(options))
+            made = report_on_readings(options)
+            if options.dry_run:
+                print(made.data["paragraphs"]["design"])
+                return 0
+            return _told(options, Path(options.output), made)
         studies, files = _studies(options)
         if options.dry_run:
             for name, study in studies.items():
@@ -178,7 +184,8 @@ def _folders(output: Path, names: list[str]) -> dict[str, Path]:
 
 def _write(options: argparse.Namespace, folder: Path, study: Study, files: dict) -> int:
     """One page in its folder; its status."""
-    own = options.level, options.seed, options.sensitive, options.margin
+    margin = 0.05 if options.margin is None else options.margin
+    own = options.level, options.seed, options.sensitive, margin
     settings = dict(zip(SETTINGS, own, strict=True))
     made = report_on(study, settings=settings, inputs=files, verbose=not options.quiet)
     return _told(options, folder, made)
@@ -215,8 +222,9 @@ def _parser() -> argparse.ArgumentParser:
     _add(command, grades, metavar="NAME", nargs="*")
     _add(command, LAYOUTS, metavar="NAME")
     _add(command, MANY, metavar="NAME", nargs="+", default=[])
-    columns = {"--columns": "columns of --annotations: CASE [RATER LABEL], - for no rater"}
-    _add(command, columns, metavar="NAME", nargs="+", default=_USUAL)
+    columns = "columns of --annotations: CASE [RATER LABEL], - for no rater; of --readings: CASE "
+    columns += "READER CONDITION SCORE TRUTH"
+    _add(command, {"--columns": columns}, metavar="NAME", nargs="+", default=[])
     twice = {"--on-duplicate": "which label counts of a rater who gave two (default: an error)"}
     _add(command, twice, choices=["raise", "first", "last"], default="raise")
     change = {"--map": "other names of classes"}
@@ -226,8 +234,11 @@ def _parser() -> argparse.ArgumentParser:
     _add(command, compare, metavar=("NEW", "OLD"), nargs=2)
     calls = {"--threshold": "scores of --readings from which on a case is called positive"}
     _add(command, calls, metavar="SCORE", type=float)
-    margin = "how much more often raters may disagree with the model, a share (default: 0.05)"
-    _add(command, {"--margin": margin}, metavar="SHARE", type=_share, default=0.05)
+    margin = "how much more often raters may disagree with the model, a share (default: 0.05); of "
+    margin += (
+        "--readings how much lower the first of --compare may be, in each metric (default: none)"
+    )
+    _add(command, {"--margin": margin}, metavar="SHARE", type=_share)
     _add(command, {"--seed": "seed of random splits (default: 0)"}, type=int, default=0)
     _add(command, SWITCHES, action="store_true")
     return parser

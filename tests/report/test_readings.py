@@ -74,6 +74,30 @@ def test_the_page_says_what_reader_study_found(tmp_path, table, capsys):
     assert "AUC, aided minus unaided" in capsys.readouterr().out
 
 
+def test_columns_are_named_and_a_dry_run_writes_nothing(tmp_path, table, capsys):
+    options = ["--compare", "aided", "unaided"]
+    _, expected = made(tmp_path, table, *options)
+    own = {"case": "Case ID", "reader": "Doctor", "condition": "mode", "score": "s", "truth": "ill"}
+    own_options = [*options, "--columns", *own.values()]
+    folder = tmp_path / "own"
+    folder.mkdir()
+    _, out = made(folder, table.rename(columns=own), *own_options, "--dry-run")
+    assert not out.exists()
+    assert "5 readers or models, 60 cases" in capsys.readouterr().out
+    _, out = made(folder, table.rename(columns=own), *own_options)
+    values, as_named = (
+        json.loads((of / "report.json").read_text(encoding="utf-8")) for of in (expected, out)
+    )
+    assert values["values"] == as_named["values"]
+    # a margin, a threshold and patients are named where they were given
+    assert values["settings"]["margin"] is None
+    assert "non-inferior" not in values["paragraphs"]["results"]
+    _, out = made(tmp_path, table, *options, "--patient", "patient", "--threshold", "0.5")
+    said = json.loads((out / "report.json").read_text(encoding="utf-8"))["paragraphs"]
+    assert "60 cases of 30 patients" in said["results"]
+    assert "0.5 or more was a positive call" in said["methods"]
+
+
 def test_conditions_alone_and_sensitive_pages(tmp_path, table):
     status, out = made(tmp_path, table, "--sensitive")
     assert status == 0
@@ -97,7 +121,7 @@ def test_files_of_imrmc(tmp_path):
     ("options", "message"),
     [
         (["--compare", "aided", "alone"], "compare must name two of the conditions"),
-        (["--patient", "family"], "there is no column 'family'"),
+        (["--patient", "family"], "there is no column ['family']"),
     ],
 )
 def test_bad_options(tmp_path, table, capsys, options, message):
@@ -114,4 +138,4 @@ def test_truth_is_not_mixed_with_label_histograms(tmp_path, table, capsys):
         made(tmp_path, table, "--counts", "counts.csv")
     status, _ = made(tmp_path, table.drop(columns="truth"))
     assert status == 2
-    assert "no column 'truth'" in capsys.readouterr().err
+    assert "no column ['truth']" in capsys.readouterr().err
