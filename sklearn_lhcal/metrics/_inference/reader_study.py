@@ -65,8 +65,9 @@ class ReaderStudySize(NamedTuple):
         effect = abs(self.effect) if self.margin is None else self.effect + self.margin
         # beyond, power is 1, and scipy has no number for the other tail
         shift = np.clip(effect / np.sqrt(V), -30, 30)
-        other = nct.cdf(-t, df, shift) if self.margin is None else 0.0
-        return nct.sf(t, df, shift) + np.nan_to_num(other)
+        with np.errstate(invalid="ignore"):
+            other = nct.cdf(-t, df, shift) if self.margin is None else 0.0
+            return nct.sf(t, df, shift) + np.nan_to_num(other)
 
 
 @result
