@@ -213,8 +213,8 @@ def read_rows(
         return Rows.of(labels, labels.mu, sample_weight, groups)
     given = prediction
     prediction, own = read_prediction(given)
-    if classes is None and not isinstance(given, Distribution):
-        _check_one_row(labels, given)
+    if classes is None and not isinstance(given, Distribution) and np.ndim(given) == 1:
+        _check_one_row(labels, prediction[:, 1])
     check_same_length(len(prediction), y=labels)
     K = prediction.shape[1]
     classes = _check_classes(own, classes, K)
@@ -227,9 +227,9 @@ def read_rows(
     return rows
 
 
-def _check_one_row(labels: Labels, prediction) -> None:
+def _check_one_row(labels: Labels, p: Floats) -> None:
     """ValueError for a sample's counts or probabilities without their second axis."""
-    one = np.ndim(prediction) == 1 and len(prediction) > 2 and abs(np.sum(prediction) - 1) < 1e-6
+    one = len(p) > 2 and abs(p.sum() - 1) < 1e-6
     counts = labels.single and is_numeric(labels.classes) and labels.classes.max() > 1
     if one and (counts or len(labels) == 1):
         raise ValueError(

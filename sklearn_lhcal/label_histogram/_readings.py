@@ -159,7 +159,7 @@ class Readings(NamedTuple):
         true = _truth(truth, items)
         parts: list[Any] = []
         for name, matrix in scores.items():
-            with errors_of(f"scores[{name!r}]"):
+            with errors_of(f"scores[{name!r}], beside truth"):
                 check_same_length(len(items), scores=matrix)
                 array = np.atleast_1d(_numbers(matrix, "scores"))
                 own = [name] if array.ndim == 1 else rater_names(matrix, None).tolist()
