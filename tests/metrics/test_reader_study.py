@@ -527,7 +527,9 @@ def test_bad_columns_and_matrices():
         Readings.from_long(spoiled().drop(columns="truth"))
     with pytest.raises(ValueError, match="scores is empty"):
         Readings.from_matrix([0, 1], {})
-    with pytest.raises(ValueError, match=r"scores\['a'\], beside truth: scores has 3 samples, expected 2"):
+    with pytest.raises(
+        ValueError, match=r"scores\['a'\], beside truth: scores has 3 samples, expected 2"
+    ):
         Readings.from_matrix([0, 1], {"a": [1.0, 2, 3]})
 
 
