@@ -16,6 +16,9 @@ from ._utils.checks import (
     check_same_length,
     check_sample_weight,
     check_samples,
+    holds_text,
+    is_gap,
+    plain_array,
     read_groups,
     take_rows,
     warn,
@@ -236,6 +239,64 @@ def _check_one_row(labels: Labels, p: Floats) -> None:
             "prediction is 1-D and sums to 1, as the probabilities of one sample do: pass 2-D "
             "arrays, y[:1] and prediction[:1]."
         )
+
+
+def with_votes(
+    labels: Labels, prediction: PredictionLike, *, add: bool = False
+) -> tuple[Labels, PredictionLike]:
+    """The labels, and the prediction as probabilities: 1-D labels that a model gives are certain.
+
+    1-D numbers that are not whole, or not above 1, are probabilities of the second class, as
+    everywhere. With `add`, grades that nobody gave join those of the labels.
+    """
+    if not _are_labels(prediction):
+        return labels, prediction
+    _check_all_said(labels, plain_array(prediction, "prediction").tolist())
+    said = read_labels(prediction)
+    classes = names_of(labels)
+    if add and labels.classes is not None and is_numeric(classes) and is_numeric(said.classes):
+        labels = labels.in_order(np.union1d(classes, said.classes), other="prediction")
+        classes = names_of(labels)
+    unseen = said.classes[positions(said.classes, classes) < 0].tolist()
+    # words first
+    unseen.sort(key=lambda name: str(name).isdigit())
+    # integers may be column numbers where no class is a number
+    if unseen and (is_numeric(classes) or not is_numeric(said.classes)):
+        raise ValueError(
+            f"prediction has labels that are no classes of y: {unseen[:5]}; y has "
+            f"{classes.tolist()[:20]}. Correct the spelling, drop samples without a class and make "
+            "text numbers where y has numbers, or name all classes in y: "
+            "Annotations.from_matrix(..., classes=[...])."
+        )
+    said = said.in_order(classes, other="y")
+    return labels, PointMass(said.counts.astype(np.float64)).with_classes(said.classes)
+
+
+def _are_labels(prediction) -> bool:
+    """Whether a prediction is one label per sample."""
+    if prediction is None or hasattr(prediction, "disagreement"):
+        return False
+    a = plain_array(prediction, "prediction")
+    if a.ndim != 2:
+        # of numbers that a table made floats
+        whole = a.dtype.kind == "f" and bool((a > 1).any() and (a % 1 == 0)[~np.isnan(a)].all())
+        return a.ndim == 1 and (a.dtype.kind != "f" or whole)
+    whole = a.dtype.kind in "iub" and (a.sum(axis=1) != 1).any()
+    if whole or (a.shape[1] == 1 and a.dtype.kind != "f") or holds_text(a):
+        raise ValueError(
+            f"prediction of shape {a.shape} holds labels: pass one judge as a 1-D array, several "
+            "as a dict, dict(frame.items())."
+        )
+    return False
+
+
+def _check_all_said(labels: Labels, said: list) -> None:
+    """ValueError for a sample without a label of the model."""
+    gap = next((row for row, label in enumerate(said) if is_gap(label)), None)
+    if gap is not None:
+        items = getattr(labels, "items", None)
+        item = gap if items is None else items[gap]
+        raise ValueError(f"prediction has no label of sample {item}; leave it out of y as well.")
 
 
 def read_for(metric, y, prediction, sample_weight=None, groups=None) -> Rows:

@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
-from .._rows import PredictionLike, Rows, names_of
+from .._rows import PredictionLike, Rows, names_of, read_labels, read_rows, with_votes
 from .._utils.arrays import Floats
 from .._utils.checks import as_floats, check_finite
-from .._utils.names import numbers_of
+from .._utils.names import check_row_names, numbers_of
 from .._utils.simplex import row_sum
 from .._utils.tags import MeanOfTerms, metric
 from .._utils.types import ArrayLike, LabelsLike, Weights
@@ -50,8 +50,16 @@ def _mean_of_scores(shares: Callable, reach: Callable, **facts) -> Callable[...,
     return tags
 
 
+def _read_grades(y: LabelsLike, prediction: PredictionLike, *how: Weights, scores: Scores) -> Rows:
+    """Samples, of a prediction that may be one grade a sample."""
+    check_row_names(y=y, prediction=prediction)
+    return read_rows(*with_votes(read_labels(y), prediction, add=True), *how)
+
+
 _of_labels = _mean_of_scores(lambda rows: rows.mu, lambda s: (s.min(), s.max()), of_labels=True)
-_of_both = _mean_of_scores(lambda rows: rows.z - rows.mu, lambda s: (-np.ptp(s), np.ptp(s)))
+_of_both = _mean_of_scores(
+    lambda rows: rows.z - rows.mu, lambda s: (-np.ptp(s), np.ptp(s)), read=_read_grades
+)
 
 
 @metric(_of_labels)
@@ -125,8 +133,7 @@ def score_bias(
         As in `mean_score`.
     prediction : array-like of shape (n_samples, n_classes) or (n_samples,), or Distribution
         Class probabilities, or those of the second of two classes, or a distribution, whose mean
-        counts. Grades of a judge, a Series:
-        ``pd.get_dummies(grades.astype(pd.CategoricalDtype(classes)), dtype=float)``.
+        counts. 1-D integers, words or categories: one grade a sample, as a judge gives.
 
     Returns
     -------
@@ -143,5 +150,7 @@ def score_bias(
     >>> judge = [[0, 1, 0], [0, 0, 1]]
     >>> score_bias([[1, 1, 0], [0, 0, 2]], judge)
     0.25
+    >>> score_bias([3, 4, 2], [4, 5, 2])  # what a judge said
+    0.6666666666666666
     """
     return score(score_bias, **locals())

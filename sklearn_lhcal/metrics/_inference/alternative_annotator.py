@@ -15,7 +15,7 @@ from ..._utils.checks import checked
 from ..._utils.distances import Distance
 from ..._utils.results import DataFrame, frame_of, result
 from .._evaluate import apart
-from .rater_comparison import compared, named_raters, with_votes
+from .rater_comparison import compared, named_raters, of_reader
 
 # samples that she or the model wins alone, below which Student's test is not believed
 _FEW = 20
@@ -129,7 +129,7 @@ def alternative_annotator_test(
     >>> test.winning_rate, test.passed
     (1.0, True)
     """
-    rows = read_rows(*with_votes(y, prediction))
+    rows = read_rows(*of_reader(y, prediction))
     labels = named_raters(rows.labels)
     at = compared(rows, apart(rows, distance))
     # compared with a margin: equal shares of other raters may differ in their last bit

@@ -23,7 +23,7 @@ from ..._utils.simplex import EPS
 from ..._utils.types import ArrayLike, Groups, MetricFunction, Raters, Seed, Weights
 from .._evaluate import with_options
 from .intervals import interval_at
-from .replicates import Given, Statistic, statistic_of
+from .replicates import Given, MeanStatistic, Statistic, statistic_of
 from .scarce import FEW, ScarceEnds, scarce_ends
 from .two_way import Blocks, Design, Replicates, blocks_of, cells_of, panel_of, row_deviations
 
@@ -93,7 +93,7 @@ def per_finding(
     groups: Groups = None,
     raters: Raters = None,
     confidence_level: float = 0.95,
-    n_blocks: int = 50,
+    n_blocks: int | None = None,
     random_state: Seed = None,
     **options: Any,
 ) -> FindingTable:
@@ -190,6 +190,8 @@ def per_finding(
     used = np.flatnonzero(counts.any(axis=1))
     data = Given(_asked(y.take(used)), None, take_rows(w, used), take_rows(groups, used))
     together = Statistic(metric, data, least_raters=least)
+    if bound is not None and bound.is_mean:
+        together.most_blocks = MeanStatistic.most_blocks
     design = together.design(raters, n_blocks, check_random_state(random_state))
     if design.panel is not None and bound is not None and bound.is_mean:
         design = design._replace(cells=cells_of(data.labels, data.groups))

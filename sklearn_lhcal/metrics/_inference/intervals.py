@@ -45,7 +45,7 @@ def confidence_interval(
     groups: Groups = None,
     raters: Raters = None,
     confidence_level: float = 0.95,
-    n_blocks: int = 50,
+    n_blocks: int | None = None,
     random_state: Seed = None,
     **options: Any,
 ) -> ConfidenceInterval:
@@ -80,11 +80,13 @@ def confidence_interval(
         spoke**: their interval holds for new raters only where each sample has raters of its own.
         Where the same few read many samples it is too narrow.
     confidence_level : float, default=0.95
-    n_blocks : int, default=50
-        Most blocks of samples and of labels; fewer where there are fewer groups. Up to 50 raters
-        are left out one by one, more in blocks.
+    n_blocks : int, optional
+        Most blocks of samples, or groups, and of labels. None: 1,000 for a mean over samples, 50
+        for other metrics. With as many blocks as samples nothing is random; an interval of 50
+        blocks is wider or narrower by a tenth, as `random_state` has it. Up to 50 raters are left
+        out one by one, more in blocks.
     random_state : int, RandomState instance or None, default=None
-        Decides the blocks.
+        Decides the blocks, where there are fewer of them than samples or groups.
     **options
         Go to the metric.
 
@@ -221,7 +223,7 @@ def paired_difference(
     groups: Groups = None,
     raters: Raters = None,
     confidence_level: float = 0.95,
-    n_blocks: int = 50,
+    n_blocks: int | None = None,
     random_state: Seed = None,
     **options: Any,
 ) -> ConfidenceInterval:

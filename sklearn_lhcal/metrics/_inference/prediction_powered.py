@@ -39,7 +39,7 @@ def prediction_powered(
     groups_rest: Groups = None,
     raters: Raters = None,
     confidence_level: float = 0.95,
-    n_blocks: int = 50,
+    n_blocks: int | None = None,
     random_state: Seed = None,
     **options: Any,
 ) -> ConfidenceInterval:

@@ -15,15 +15,14 @@ from numpy.typing import NDArray
 from scipy.stats import t as student
 from sklearn.utils import check_random_state
 
-from ..._rows import Annotations, PredictionLike, Rows, read_labels, read_rows
+from ..._rows import Annotations, PredictionLike, Rows, read_labels, read_rows, with_votes
 from ..._utils.arrays import Floats, Indices, Integers
-from ..._utils.checks import checked, errors_of, holds_text, is_gap, plain_array, spelt_alike
+from ..._utils.checks import checked, errors_of, spelt_alike
 from ..._utils.distances import Distance, half_squares, placed
-from ..._utils.names import check_row_names, is_numeric, positions
+from ..._utils.names import check_row_names
 from ..._utils.results import ConfidenceInterval, DataFrame, fields, frame_of, frame_of_rows, result
 from ..._utils.simplex import accuracy, row_sum, votes_of
 from ..._utils.types import Groups, LabelsLike, Raters, Seed, Weights
-from ...distributions import PointMass
 from .._evaluate import apart, mean, points_of
 from .intervals import interval_between, interval_from, interval_of, with_ends
 from .replicates import MeanStatistic
@@ -70,11 +69,8 @@ class Comparisons(NamedTuple):
         return own - (rows.labels.counts[self.row, k] - own) / (rows.n[self.row] - 1)
 
 
-def with_votes(y: LabelsLike, prediction: PredictionLike) -> tuple[Annotations, PredictionLike]:
-    """The labels, and the prediction as probabilities: 1-D labels that a model gives are certain.
-
-    1-D numbers that are no integers are probabilities of the second class, as everywhere.
-    """
+def of_reader(y: LabelsLike, prediction: PredictionLike) -> tuple[Annotations, PredictionLike]:
+    """Labels that know who gave them, and the prediction as probabilities, by `with_votes`."""
     labels = named_raters(y)
     # of classes that were not named
     if labels.single and (alike := spelt_alike(labels.classes)):
@@ -82,31 +78,8 @@ def with_votes(y: LabelsLike, prediction: PredictionLike) -> tuple[Annotations, 
             f"The classes {alike[0]} of y differ only in case or blanks: make them one, or name "
             "all classes on purpose, classes=[...]."
         )
-    if not _are_labels(prediction):
-        return labels, prediction
     check_row_names(y=y, prediction=prediction)
-    _check_all_said(labels, plain_array(prediction, "prediction").tolist())
-    said = read_labels(prediction)
-    classes = labels.classes
-    unseen = said.classes[positions(said.classes, classes) < 0].tolist()
-    # integers may be column numbers where no class is a number
-    if unseen and (is_numeric(classes) or not is_numeric(said.classes)):
-        raise ValueError(
-            f"prediction has labels that are no classes of y: {unseen[:5]}; y has "
-            f"{classes.tolist()[:20]}. Correct the spelling, drop samples without a class and make "
-            "text numbers where y has numbers, or name all classes in y: "
-            "Annotations.from_matrix(..., classes=[...])."
-        )
-    said = said.in_order(classes, other="y")
-    return labels, PointMass(said.counts.astype(np.float64)).with_classes(said.classes)
-
-
-def _check_all_said(labels: Annotations, said: list) -> None:
-    """ValueError for a sample without a label of the model."""
-    gap = next((row for row, label in enumerate(said) if is_gap(label)), None)
-    if gap is not None:
-        item = gap if labels.items is None else labels.items[gap]
-        raise ValueError(f"prediction has no label of sample {item}; leave it out of y as well.")
+    return labels, with_votes(labels, prediction)[1]
 
 
 def named_raters(y: LabelsLike) -> Annotations:
@@ -118,22 +91,6 @@ def named_raters(y: LabelsLike) -> Annotations:
             "or Annotations.from_matrix."
         )
     return labels
-
-
-def _are_labels(prediction) -> bool:
-    """Whether a prediction is one label per sample."""
-    if prediction is None or hasattr(prediction, "disagreement"):
-        return False
-    a = plain_array(prediction, "prediction")
-    if a.ndim != 2:
-        return a.ndim == 1 and a.dtype.kind != "f"
-    whole = a.dtype.kind in "iub" and (a.sum(axis=1) != 1).any()
-    if whole or a.shape[1] == 1 or holds_text(a):
-        raise ValueError(
-            f"prediction of shape {a.shape} holds labels: pass one judge as a 1-D array, several "
-            "as a dict, dict(frame.items())."
-        )
-    return False
 
 
 def compared(rows: Rows, P: Floats | None = None) -> Comparisons:
@@ -403,7 +360,7 @@ def rater_comparison(
     groups: Groups = None,
     raters: Raters = None,
     confidence_level: float = 0.95,
-    n_blocks: int = 50,
+    n_blocks: int | None = None,
     random_state: Seed = None,
     distance: Distance = None,
 ) -> "RaterComparison | JudgeTable":
@@ -518,7 +475,7 @@ def _read_judges(y, judges: Judges, sample_weight, groups) -> dict[str, Rows]:
     rows: dict[str, Rows] = {}
     for name, said in judges.items():
         with errors_of(f"prediction, judge {name!r}") if name else nullcontext():
-            own = rows_of_pairs(read_rows(*with_votes(y, said), sample_weight, groups))
+            own = rows_of_pairs(read_rows(*of_reader(y, said), sample_weight, groups))
             classes = next(iter(rows.values()), own).classes
             rows[name] = own.in_order(classes, "the first judge")
     if not rows:

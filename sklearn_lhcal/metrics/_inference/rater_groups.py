@@ -44,7 +44,7 @@ def rater_group_difference(
     groups: Groups = None,
     raters: Raters = None,
     confidence_level: float = 0.95,
-    n_blocks: int = 50,
+    n_blocks: int | None = None,
     random_state: Seed = None,
     **options: Any,
 ) -> ConfidenceInterval:
@@ -147,7 +147,8 @@ def rater_group_difference(
     # both groups lose the same blocks of samples
     at = np.flatnonzero(sides[0].counts | sides[1].counts)
     unit = None if groups is None else distinct(as_names(groups, "groups"), "groups")[1][at]
-    rows = deal_rows(len(at), unit, n_blocks, check_random_state(seed))
+    of_rows = n_blocks or sides[0].statistic.most_blocks
+    rows = deal_rows(len(at), unit, of_rows, check_random_state(seed))
     block = np.zeros(len(labels), dtype=np.intp)
     block[at] = rows.code
     one, other = (s.statistic.without_rows(rows._replace(code=block[s.counts])) for s in sides)

@@ -23,7 +23,7 @@ from .rater_comparison import (
     statistic_of_pairs,
 )
 from .replicates import MeanStatistic
-from .two_way import Panel, cells_of, panel_of
+from .two_way import Design, Panel, cells_of, panel_of
 
 
 @result
@@ -87,7 +87,7 @@ def rater_table(
     sample_weight: Weights = None,
     groups: Groups = None,
     confidence_level: float = 0.95,
-    n_blocks: int = 50,
+    n_blocks: int | None = None,
     random_state: Seed = None,
     distance: Distance = None,
 ) -> RaterTable:
@@ -156,7 +156,7 @@ def rater_table(
     ]
     df = (panel.df, design.rows.n - 1.0)
     F = float(_ratios(shares, panel)[:free].max())
-    p = [min(free * float(fisher.sf(F, *df)), 1.0), _p_of_agreement(rows, n_blocks, distance)]
+    p = [min(free * float(fisher.sf(F, *df)), 1.0), _p_of_agreement(rows, design, distance)]
     return RaterTable(
         raters=labels.raters,
         classes=names_of(rows.labels),
@@ -180,7 +180,7 @@ def _ratios(statistic: MeanStatistic, panel: Panel) -> Floats:
     return np.divide(V_rat, V_cell, out=np.zeros(len(T)), where=V_cell > 0)
 
 
-def _p_of_agreement(rows: Rows, n_blocks: int, distance: Distance) -> float:
+def _p_of_agreement(rows: Rows, design: Design, distance: Distance) -> float:
     """p of equal agreement with the others; NaN where no sample has three readers.
 
     Without one of three labels per sample still has a pair, and where readers label alike it
@@ -190,8 +190,9 @@ def _p_of_agreement(rows: Rows, n_blocks: int, distance: Distance) -> float:
     if several is None:
         return float("nan")
     y = named_raters(several.labels)
+    n_blocks = cast(Panel, design.panel).blocks.n
     panel = panel_of(y, several.w, 2, n_blocks, check_random_state(0))
     units = len(np.unique(row_units(several.groups, len(several))))
     terms = mean(Losses(points_of(rows, distance)).disagreement)
     [F] = _ratios(statistic_of_pairs(terms, several), panel)
-    return float(fisher.sf(F, panel.df, max(min(units, n_blocks) - 1, 1)))
+    return float(fisher.sf(F, panel.df, max(min(units, design.rows.n) - 1, 1)))

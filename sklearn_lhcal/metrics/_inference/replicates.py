@@ -23,6 +23,7 @@ from .._evaluate import Metric, with_options
 from .two_way import (
     FIXED_RATERS,
     LEAST_OF_MEANS,
+    MOST_SINGLE,
     Blocks,
     Design,
     Replicates,
@@ -75,27 +76,30 @@ class Statistic:
     rests_on: str = ""
     # of sums over samples, which are known without samples and raters both
     is_mean = False
+    # of samples, where nobody says
+    most_blocks = 50
 
     @property
     def labels(self) -> Any:
         """The labels; `Annotations` where raters are left out."""
         return self.data.labels
 
-    def design(self, raters: str | None, n_blocks: int, random_state) -> Design:
+    def design(self, raters: str | None, n_blocks: int | None, random_state) -> Design:
         """Blocks of samples; and of raters and cells, where raters are random."""
         data = self.data
         y = random_raters(data.labels, raters)
         w = None if data.w is None else as_floats(data.w, "sample_weight")
-        rows = deal_rows(len(data), data.groups, n_blocks, random_state, w)
+        of_rows = n_blocks or self.most_blocks
+        rows = deal_rows(len(data), data.groups, of_rows, random_state, w)
         if y is None:
             return Design(rows)
-        panel = panel_of(y, data.w, self.least_raters, n_blocks, random_state)
+        panel = panel_of(y, data.w, self.least_raters, n_blocks or MOST_SINGLE, random_state)
         if not self.is_mean or panel.blocks.n < LEAST_OF_MEANS:
             self.check_rows_remain()
         warn_of_few(panel.n_raters, panel.worth)
         if self.is_mean:
             return Design(rows, panel, cells_of(y, data.groups))
-        return Design(rows, panel, deal_cells(y, data.groups, n_blocks, random_state))
+        return Design(rows, panel, deal_cells(y, data.groups, of_rows, random_state))
 
     def check_rows_remain(self) -> None:
         """Refuse raters without whom hardly a sample has enough labels."""
@@ -170,6 +174,7 @@ class MeanStatistic(Statistic):
 
     data: Rows
     is_mean = True
+    most_blocks = 1000
 
     def __init__(self, terms: Terms, data: Rows, value: Any = None, **others: Any):
         super().__init__(value, data, **others)

@@ -17,7 +17,7 @@ import numpy as np
 from scipy import sparse
 from scipy.optimize import brentq
 
-from ..._rows import KnownProbabilities, Labels, Rows
+from ..._rows import KnownProbabilities, Labels, Rows, names_of
 from ..._utils.arrays import Floats, Indices, in_blocks, row_units
 from ..._utils.checks import warn
 from ..._utils.simplex import EPS
@@ -118,6 +118,9 @@ def difference_ends(
     if not isinstance(one, MeanStatistic) or not isinstance(other, MeanStatistic):
         return None
     if one.metric is not None and one.metric.tags.of_labels:
+        return None
+    # grades that one judge alone gives
+    if not np.array_equal(names_of(one.labels), names_of(other.labels)):
         return None
     (first, p), (second, q) = (possible_terms(values_of(x), x.data) for x in (one, other))
     apart = first - second

@@ -168,7 +168,7 @@ def study_size(
     per_row: int | None = None,
     groups: Groups = None,
     confidence_level: float = 0.95,
-    n_blocks: int = 50,
+    n_blocks: int | None = None,
     random_state: Seed = None,
     sample_weight: Weights = None,
     **options: Any,
@@ -287,7 +287,7 @@ def study_size(
         n_rows_range=np.empty((len(R), 2)),
         **at_least_0,
         confidence_level=confidence_level,
-        n_blocks=n_blocks,
+        n_blocks=n_blocks or statistic.most_blocks,
     )
     needed = _rows_needed(pilot, half_width)
     dfs = (design.rows.n - 1.0, df_of_raters(panel.df + 1), pairs.df)
