@@ -32,6 +32,16 @@ def recorded() -> Iterator[None]:
         yield
 
 
+def on_host(a):
+    """A tensor of a GPU as one of the CPU, which NumPy reads; all else as it is."""
+    return a.cpu() if hasattr(a, "is_cuda") else a
+
+
+def moved(parts, device: str):
+    """A named tuple with its tensors on a device."""
+    return type(parts)(*(a.to(device) if hasattr(a, "is_cuda") else a for a in parts))
+
+
 @contextmanager
 def on_cpu() -> Iterator[None]:
     """Within, tensors that name no device are on the CPU, whatever torch's default device is."""

@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from .._rows import DistributionClassifierMixin, parameters, read_labels
 from .._utils.arrays import Floats
 from .._utils.checks import check_params, check_same_length, check_samples, holds_text, plain_array
+from .._utils.devices import on_host
 from .._utils.estimators import atomic
 from .._utils.names import (
     Side,
@@ -163,7 +164,7 @@ class PrecomputedClassifier(DistributionClassifierMixin, BaseEstimator):
         return log_proba(self.predict_proba(X))
 
     def _outputs(self, X):
-        X = check_samples(X)
+        X = on_host(check_samples(X))
         if self.columns is None:
             return X
         if not isinstance(self.columns, slice) and np.ndim(self.columns) != 1:

@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from .._rows import DistributionClassifierMixin, parameters, read_labels, weight_of
 from .._utils.arrays import Floats
 from .._utils.checks import check_samples, plain_array
-from .._utils.devices import check_device, on_cpu
+from .._utils.devices import check_device, moved, on_cpu, on_host
 from .._utils.estimators import atomic
 from .._utils.names import check_row_names
 from .._utils.progress import Progress
@@ -225,9 +225,8 @@ class SparseGPClassifier(DistributionClassifierMixin, BaseEstimator):
         scale = self.lengthscale
         if scale is not None and not (np.isfinite(scale) & (np.asarray(scale) > 0)).all():
             raise ValueError(f"lengthscale must be positive and finite, got {scale!r}.")
-        plain_array(X, "X")
         check_row_names(X=X, y=y)
-        X = validate_data(self, check_samples(X), dtype=np.float64)
+        X = self._read(X)
         labels = read_labels(y).for_fit()
         weight = weight_of(labels, X, y, sample_weight)
         X, counts = _merged(X, labels.counts.astype(np.float64), weight)
@@ -288,9 +287,9 @@ class SparseGPClassifier(DistributionClassifierMixin, BaseEstimator):
         if isinstance(likelihood, Dirichlet):
             self.alpha_epsilon_ = likelihood.epsilon
             self.noise_variance_ = likelihood.noise
-        self._kernel = kernel
-        self._latent = latent
-        self._Z = Z
+        # a model fitted on a GPU is stored and loaded without one
+        self._kernel, self._latent = (moved(part, "cpu") for part in (kernel, latent))
+        self._Z = Z.cpu()
         self.variance_ = float(kernel.variance)
         self.mean_ = latent.mean.cpu().numpy()
         lengthscale = kernel.lengthscale.cpu().numpy() * self._unit
@@ -350,6 +349,10 @@ class SparseGPClassifier(DistributionClassifierMixin, BaseEstimator):
         n = np.broadcast_to(row_sum(counts), y.shape)
         return Labels(self._tensor(n), self._tensor(y))
 
+    def _read(self, X: Samples, reset: bool = True) -> Floats:
+        plain_array(X, "X")
+        return validate_data(self, on_host(check_samples(X)), dtype=np.float64, reset=reset)
+
     def _tensor(self, a) -> torch.Tensor:
         return torch.as_tensor(np.array(a, dtype=np.float64), device=self.device)
 
@@ -359,8 +362,8 @@ class SparseGPClassifier(DistributionClassifierMixin, BaseEstimator):
         A `LogisticNormal` for two classes, an `Ensemble` of 128 for more.
         """
         check_is_fitted(self, "elbo_")
-        plain_array(X, "X")
-        X = validate_data(self, check_samples(X), dtype=np.float64, reset=False)
+        check_device(self.device)
+        X = self._read(X, reset=False)
         with on_cpu():
             return self._distribution(X).with_classes(self.classes_)
 
@@ -375,9 +378,9 @@ class SparseGPClassifier(DistributionClassifierMixin, BaseEstimator):
 
     def _log_odds(self, X) -> tuple[Floats, Floats]:
         """Mean and standard deviation of the latents, both of shape (C, n)."""
-        data = Data(self._tensor(X), self._Z, None, torch.float64)
-        features = Features(data, self._kernel)
-        parts = [moments(self._latent, block) for block in features]
+        kernel, latent = (moved(part, self.device) for part in (self._kernel, self._latent))
+        data = Data(self._tensor(X), self._Z.to(self.device), None, torch.float64)
+        parts = [moments(latent, block) for block in Features(data, kernel)]
         mean, var = (torch.cat(a, dim=1).cpu().numpy() for a in zip(*parts, strict=True))
         return mean, np.sqrt(var)
 

@@ -28,6 +28,7 @@ from ..distributions import PointMass
 from ._losses import LabelLogLoss, check_called, logits_of, loss_of, warn_of_probabilities
 from ._training import (
     ArrayRows,
+    OnCPU,
     as_arrays,
     batch_loss,
     check_table,
@@ -231,6 +232,9 @@ class NeuralClassifier(DistributionClassifierMixin, NeuralNetClassifier):
             name: params.pop(name) for name in list(params) if name.startswith("regularizer__")
         }
         super().set_params(**params)
+        if "device" in params and self.initialized_:
+            check_device(self.device)
+            self.module_: nn.Module = to_device(self.module_, self.device)
         if inner and not hasattr(self.regularizer, "set_params"):
             raise ValueError(
                 f"{sorted(inner)} cannot be set: the regularizer {self.regularizer!r} has no "
@@ -436,7 +440,7 @@ class NeuralClassifier(DistributionClassifierMixin, NeuralNetClassifier):
 
     def get_iterator(self, dataset: Any, training: bool = False) -> Iterable:
         """skorch's, a batch at a time where X is arrays."""
-        return whole_batches(super().get_iterator(dataset, training))
+        return OnCPU(whole_batches(super().get_iterator(dataset, training)))
 
     def infer(self, x: Any, **fit_params: Any) -> Tensor | tuple[Tensor, ...]:
         """The module's outputs for a batch of its device, floats in the module's precision.

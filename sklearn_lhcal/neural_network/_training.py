@@ -14,6 +14,7 @@ from torch import Generator, Tensor, finfo, float32, float64, isfinite, zeros
 from torch.utils.data import DataLoader, Subset, default_collate
 
 from .._utils.checks import check_finite, check_samples, n_rows, plain_array, take_rows
+from .._utils.devices import on_cpu
 from ..model_selection import StratifiedVotesKFold
 
 
@@ -51,6 +52,24 @@ def whole_batches(iterator):
         iterator.collate_fn = _as_it_is
         iterator.generator = Generator()
     return iterator
+
+
+class OnCPU:
+    """A DataLoader whose random numbers are the CPU's, whatever torch's default device is."""
+
+    def __init__(self, iterator):
+        self.iterator = iterator
+
+    def __iter__(self):
+        with on_cpu():
+            batches = iter(self.iterator)
+        while True:
+            # the module, outside, may rely on the default device
+            with on_cpu():
+                batch = next(batches, None)
+            if batch is None:
+                return
+            yield batch
 
 
 def _as_it_is(batch):

@@ -1,5 +1,6 @@
 """Seeds hold in threads, and what several predict at once does not meet."""
 
+import pickle
 import threading
 
 import joblib
@@ -7,12 +8,15 @@ import numpy as np
 import pytest
 import torch
 from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.base import clone
 from sklearn.frozen import FrozenEstimator
 from torch import nn
 from torch.utils.checkpoint import checkpoint
 from torch.utils.data import DataLoader, TensorDataset, WeightedRandomSampler, random_split
 
+from sklearn_lhcal.calibration import TemperatureScaling
 from sklearn_lhcal.ensemble import DeepEnsembleClassifier, MCDropoutClassifier
+from sklearn_lhcal.gaussian_process import SparseGPClassifier
 from sklearn_lhcal.neural_network import LayerFeatures, NeuralClassifier
 
 rng = np.random.default_rng(0)
@@ -263,3 +267,50 @@ def test_a_device_that_is_absent_is_an_error_with_a_seed_too(seed):
     net = NeuralClassifier(body(), device="cuda", random_state=seed)
     with pytest.raises(ValueError, match="device='cuda' was asked for"):
         net.fit(X, Y)
+
+
+def test_batches_are_dealt_on_the_cpu_whatever_the_default_device():
+    """Where tensors that name no device have no values, as on a GPU other numbers are drawn."""
+    net = NeuralClassifier(body(), max_epochs=1, iterator_train__shuffle=True, random_state=0)
+    expected = net.fit(X, Y).predict_proba(X)
+    with torch.device("meta"):
+        found = net.predict_proba(X)
+        batches = list(net.get_iterator(net.get_dataset(X, Y), training=True))
+    assert_array_equal(found, expected)
+    assert sum(len(x) for x, _ in batches) == len(X)
+
+
+on_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+
+
+@on_gpu
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
+def test_calibrators_read_what_is_on_a_gpu(dtype):
+    logits = torch.randn(200, 3, generator=torch.Generator().manual_seed(0)).to(dtype)
+    logits.requires_grad_()
+    expected = TemperatureScaling("logits").fit(logits, Y).predict_proba(logits)
+    found = TemperatureScaling("logits").fit(logits.cuda(), Y).predict_proba(logits.cuda())
+    assert_array_equal(found, expected)
+
+
+@on_gpu
+@pytest.mark.parametrize(
+    "model",
+    [
+        NeuralClassifier(body(), max_epochs=2, device="cuda", random_state=0),
+        SparseGPClassifier(n_inducing=20, max_iter=5, device="cuda", random_state=0),
+    ],
+)
+def test_what_was_fitted_on_a_gpu_predicts_on_the_cpu(model):
+    fitted = clone(model).fit(X, Y)
+    expected = fitted.predict_proba(torch.tensor(X).cuda())
+    again = pickle.loads(pickle.dumps(fitted)).set_params(device="cpu")
+    assert_allclose(again.predict_proba(X), expected, atol=1e-6)
+    assert_array_equal(fitted.predict_proba(X), expected)
+
+
+@on_gpu
+def test_a_gpu_as_default_device_changes_nothing():
+    net = NeuralClassifier(MakesBody, max_epochs=2, device="cuda", random_state=0)
+    with torch.device("cuda"):
+        assert_allclose(clone(net).fit(X, Y).predict_proba(X).sum(axis=1), 1)
