@@ -187,9 +187,9 @@ class Study:
         return "; ".join(told) if raters else ", ".join(told)
 
     @property
-    def n_blocks(self) -> int:
-        """Blocks of a jackknife."""
-        return 50 if len(self) < MOST_CASES else 20
+    def n_blocks(self) -> int | None:
+        """Blocks of a jackknife; None: as many as the package takes."""
+        return None if len(self) < MOST_CASES else 20
 
     @cached_property
     def hard(self) -> bool:

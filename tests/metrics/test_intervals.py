@@ -198,11 +198,35 @@ def test_rows_of_two_ratings_are_lost_with_one(metric):
 
 def test_random_state_is_honoured(data):
     first, again, other = (
-        confidence_interval(expected_accuracy, data.counts, data.prediction, random_state=s)
+        confidence_interval(calibration_loss, data.counts, data.prediction, random_state=s)
         for s in (0, 0, 1)
     )
     assert first == again
     assert first.standard_error != other.standard_error
+
+
+@pytest.mark.parametrize("raters", ["fixed", "random"])
+def test_means_leave_out_samples_one_by_one(raters):
+    """So that neither seed nor order decides; with fixed raters it is Student's interval."""
+    rng = np.random.default_rng(0)
+    said = (rng.random((300, 5)) < rng.random((300, 1))).astype(int)
+    z = rng.random(300)
+    order = rng.permutation(300)
+    found = [
+        confidence_interval(
+            expected_squared_loss,
+            Annotations.from_matrix(said[rows]),
+            z[rows],
+            raters=raters,
+            random_state=seed,
+        )
+        for rows, seed in ((slice(None), 0), (order, 1))
+    ]
+    assert_allclose(found[0], found[1], rtol=1e-9)
+    if raters == "fixed":
+        losses = 2 * (said - z[:, None]) ** 2
+        expected = stats.t.interval(0.95, 299, losses.mean(), stats.sem(losses.mean(axis=1)))
+        assert_allclose(found[0][1:3], expected, rtol=1e-9)
 
 
 @pytest.mark.parametrize(

@@ -85,7 +85,7 @@ def test_without_an_exception_a_warning_counts_the_samples():
     y, z = good_model(100, 0)
     with pytest.warns(UserWarning, match=ALL_ALIKE):
         found = confidence_interval(expected_accuracy, y, z, random_state=0)
-    assert found.standard_error == 0
+    assert found.standard_error < 1e-12
     assert found.low < 0.97
 
 
@@ -127,7 +127,7 @@ def test_weights_and_groups_are_worth_what_they_are():
 @pytest.mark.parametrize("metric", [expected_accuracy, expected_squared_loss, calibration_loss])
 def test_where_many_speak_it_is_the_jackknife(metric):
     data = make_label_histograms(150, overconfidence=2.0, random_state=0)
-    how = {"random_state": 0}
+    how = {"n_blocks": 150}
     found = confidence_interval(metric, data.counts, data.prediction, **how)
     student = confidence_interval(plain(metric), data.counts, data.prediction, **how)
     assert_allclose(found, student, rtol=1e-9)
@@ -518,4 +518,4 @@ def test_of_many_samples_and_classes_some_are_asked():
     y = rng.multinomial(1, z)
     flat = 0.5 * z + 0.005
     found = paired_difference(expected_squared_loss, y, z, flat, random_state=0)
-    assert found.df == 49
+    assert found.df == 999

@@ -60,11 +60,11 @@ def test_few_readers_count_even_where_they_look_alike():
     assert size.raters == 0
     V = size.rows / 100 + size.ratings / 400
     cells = size.ratings / 400
-    df = V**2 / (V**2 / 49 + cells**2 / 3 + cells**2 / 49)
+    df = V**2 / (V**2 / 99 + cells**2 / 3 + cells**2 / 99)
     assert_allclose(size.half_width(100, 4, 4), student.ppf(0.975, df) * np.sqrt(V))
     # readers who look alike are no reason from five on
     V = size.rows / 100 + size.ratings / 500
-    assert_allclose(size.half_width(100, 5, 5), student.ppf(0.975, 49) * np.sqrt(V))
+    assert_allclose(size.half_width(100, 5, 5), student.ppf(0.975, 99) * np.sqrt(V))
 
 
 def test_fewer_readings_a_row_need_more_rows(y):

@@ -430,7 +430,9 @@ def expected(read, entry):
             return estimate, interval(
                 metrics.expected_accuracy, *as_accuracy(mean_of(z).max(axis=1))
             )
-        call = confidence_interval(by_hand, labels, z, raters=raters, **{**how, "groups": groups})
+        # as a mean of the package
+        own = {**how, "groups": groups, "n_blocks": 1000}
+        call = confidence_interval(by_hand, labels, z, raters=raters, **own)
         return estimate, call
     return estimate, interval(function, y, read.prediction(subset))
 
