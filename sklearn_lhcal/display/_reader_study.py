@@ -142,7 +142,7 @@ def _title(study: ReaderStudy) -> str:
         return ""
     estimate, low, high, _ = study.difference
     new, old = study.compare
-    text = f"{new} minus {old}: {estimate:.3f} ({low:.3f} to {high:.3f}), p = {study.p_value:.2g}"
+    text = f"{new} minus {old}\n{estimate:.3f} ({low:.3f} to {high:.3f}), p = {study.p_value:.2g}"
     if study.margin is not None:
         verdict = "non-inferior" if study.non_inferior else "not shown to be non-inferior"
         text += f"\n{verdict} at {study.margin:g}"
