@@ -50,7 +50,7 @@ print(difference.notes)
 # --------------
 # So many cases would show a difference of 0.05 with a probability of 80%, in a study of this
 # design: each radiologist reads a quarter of them.
-size = found.study_size(effect=0.05, power=0.8, n_readers=(5, 10, 20))
+size = found.study_size(effect=0.05, margin=None, power=0.8, n_readers=(5, 10, 20))
 for n_readers, n_cases in zip(size.n_readers, size.n_cases, strict=True):
     print(f"{n_readers:3} radiologists: {n_cases:.0f} cases")
 plt.show()

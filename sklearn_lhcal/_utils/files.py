@@ -192,7 +192,7 @@ def _excel(path: Path, *, stays: Callable, sheet: str | None, **_) -> tuple:
         left = [name for name in frames if name not in alike]
         notes = [f"of {path.name} the sheets {left} have other columns, left out."] * bool(left)
         return pd.concat([f.assign(sheet=n) for n, f in alike.items()], ignore_index=True), notes
-    others = [name for name in sheets if name != chosen[0]]
+    others = sheets[1:] if sheet is None else []
     notes = [f"of {path.name} the sheet {chosen[0]!r} was read, not {others}."] * bool(others)
     return first, notes
 

@@ -7,6 +7,7 @@ sorted, else not at all. Two bare sides meet by position. Numbers that only coun
 import re
 import sys
 from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
 from itertools import combinations
 from numbers import Real
 from typing import Any, NamedTuple
@@ -257,6 +258,9 @@ def _known(names: NDArray, classes: NDArray) -> Indices:
         hint = "(1-D integers are column numbers where no class name is a number.)"
         if set(map(str, unseen)) & set(map(str, classes.tolist())):
             hint = "Text is no number: make both sides text, .astype(str), or both numbers."
+        elif isinstance(unseen[0], str):
+            likely = (get_close_matches(unseen[0], map(str, classes.tolist())) or ["..."])[0]
+            hint = f"Correct the labels, as .replace({{{unseen[0]!r}: {likely!r}}}) of pandas does."
         raise ValueError(
             f"y has classes that are not known: {unseen[:5]}; known are {classes.tolist()[:20]}. "
             f"{hint}"

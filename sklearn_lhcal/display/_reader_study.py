@@ -17,8 +17,8 @@ class ReaderStudyDisplay(Display):
 
     It draws the result of `reader_study`, which `from_readings` calls. A line is a reader, from the
     second compared condition to the first; those who got worse are dashed. Diamonds are the means
-    over readers, with intervals. The dotted line is a model, or another reader alone. The title
-    gives the difference.
+    over readers, with intervals. The dotted line is a model, or another reader alone, in the
+    band of its interval. The title gives the difference.
 
     Parameters
     ----------
@@ -30,8 +30,8 @@ class ReaderStudyDisplay(Display):
         Readers.
     means_ : matplotlib ErrorbarContainer
         Means of conditions with several readers.
-    references_ : list of matplotlib Line2D
-        Conditions with one reader.
+    references_, bands_ : list of matplotlib Line2D, of matplotlib Rectangle
+        Conditions with one reader, with their intervals.
     ax_ : matplotlib Axes
     figure_ : matplotlib Figure
     legend_ : matplotlib Legend
@@ -119,9 +119,14 @@ class ReaderStudyDisplay(Display):
         label = f"mean, {self._level} interval"
         style = styled(mean_kwargs, fmt="D", capsize=3, color="black", label=label)
         self.means_ = self.ax_.errorbar(*bars, **style)
+        alone = [names[i] for i in np.flatnonzero(n_readers == 1)]
+        lines = [(study.values[name], f"{name}, {self._level} interval") for name in alone]
         self.references_ = [
-            self.ax_.axhline(study.values[names[i]].estimate, label=str(names[i]), **DOTTED)
-            for i in np.flatnonzero(n_readers == 1)
+            self.ax_.axhline(one.estimate, label=text, **DOTTED) for one, text in lines
+        ]
+        self.bands_ = [
+            self.ax_.axhspan(one.low, one.high, color="0.5", alpha=0.15, linewidth=0)
+            for one, _ in lines
         ]
         metric = {"auc": "AUC"}.get(study.metric, study.metric)
         self.ax_.set(ylabel=metric, xticks=x, xlim=(-0.4, max(len(x) - 0.6, 0.4)))
@@ -137,7 +142,7 @@ def _title(study: ReaderStudy) -> str:
         return ""
     estimate, low, high, _ = study.difference
     new, old = study.compare
-    text = f"{new} minus {old}: {estimate:.3f} ({low:.3f} to {high:.3f}), p = {study.p_value:.2g}"
+    text = f"{new} minus {old}\n{estimate:.3f} ({low:.3f} to {high:.3f}), p = {study.p_value:.2g}"
     if study.margin is not None:
         verdict = "non-inferior" if study.non_inferior else "not shown to be non-inferior"
         text += f"\n{verdict} at {study.margin:g}"

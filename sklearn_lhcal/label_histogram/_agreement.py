@@ -448,8 +448,9 @@ def cohen_kappa(
     Parameters
     ----------
     y : Annotations of shape (n_samples, n_classes)
-        Of two raters. Samples that one of them left out count for his shares only. An interval is
-        for these two raters: ``confidence_interval(cohen_kappa, y, None, raters="fixed")``.
+        Of two raters. Samples that one of them left out count for the shares of the other only;
+        ``y[y.n == 2]`` is without them, as in the report and in scikit-learn. An interval is for
+        these two raters: ``confidence_interval(cohen_kappa, y, None, raters="fixed")``.
     weights, sample_weight
         As in `percent_agreement`.
 

@@ -91,6 +91,8 @@ def label_table(
         spelling; and the labels "1 - mild", "1 (mild)" and "1" are 1. Each merger is a warning.
     classes : str, or sequence of str, optional
         With `tidy`: how labels shall be spelt. Of "1 - mild" it may hold the number or the word.
+        Labels that are none of them stay, and ``Annotations.from_long(classes=)`` names them;
+        ``table.replace({"label": {"modrate": "moderate"}})`` corrects them.
     on_duplicate : {"raise", "first", "last"}, default="raise"
         What counts where a rater labels an item twice, by `order`, else as in the file.
     sheet : str, optional
@@ -104,7 +106,8 @@ def label_table(
     DataFrame
         Columns `item`, `rater`, `label`, and `finding` and `order` where asked for; `Annotations`
         and `MultiLabelCounts` read it. Rows without a label are left out; ``attrs["n_blank"]``
-        counts them. Labels and orders that are all numbers are numbers.
+        counts them. Labels and orders that are all numbers are numbers. Items and raters of a file
+        are text, since 001 is not 1: ``table.astype({"item": int})``.
 
     Raises
     ------

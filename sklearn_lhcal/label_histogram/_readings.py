@@ -10,12 +10,10 @@ from numpy.typing import NDArray
 from .._utils.arrays import Floats, Integers
 from .._utils.checks import as_floats, check_same_length, checked, errors_of, is_gap, n_rows
 from .._utils.names import check_row_names, row_names, typed
-from .._utils.results import result
 from .._utils.types import ArrayLike
 from ._long_table import as_columns, coded, named_by, rater_names
 
 
-@result
 class Readings(NamedTuple):
     """Scores that readers gave to cases with a known truth, under one or several conditions.
 
@@ -42,7 +40,7 @@ class Readings(NamedTuple):
     --------
     >>> unaided, aided = np.array([[3, 2], [1, 2]]), np.array([[4, 3], [1, np.nan]])
     >>> Readings.from_matrix([1, 0], {"unaided": unaided, "aided": aided})
-    Readings(5 arrays)
+    Readings(2 readers, 2 cases, 50% positive; conditions: unaided, aided)
     """
 
     truth: Integers
@@ -50,6 +48,11 @@ class Readings(NamedTuple):
     conditions: NDArray
     readers: NDArray
     items: NDArray
+
+    def __repr__(self) -> str:
+        under, who = (list(dict.fromkeys(a.tolist())) for a in (self.conditions, self.readers))
+        about = f"{len(who)} readers, {len(self.truth)} cases, {self.truth.mean():.0%} positive"
+        return f"Readings({about}; conditions: {', '.join(map(str, under))})"
 
     @classmethod
     @checked
@@ -199,7 +202,7 @@ class Readings(NamedTuple):
         >>> file = Path(tempfile.mkdtemp()) / "study.imrmc"
         >>> n_characters = file.write_text(chr(10).join(rows))
         >>> Readings.from_imrmc(file)
-        Readings(5 arrays)
+        Readings(1 readers, 2 cases, 50% positive; conditions: CT)
         """
         _, begin, body = Path(path).read_text(encoding="utf-8-sig").partition("BEGIN DATA:")
         if not begin:
@@ -227,7 +230,11 @@ def _numbers(a: Any, name: str) -> Floats:
 
 def _truth(a: Any, items: NDArray) -> Integers:
     """0 or 1 of each of these cases."""
-    truth = _numbers(a, "truth")
+    try:
+        truth = _numbers(a, "truth")
+    except ValueError as error:
+        remedy = "1 is positive and 0 negative: truth == 'yes', or of the command --map yes=1 no=0."
+        raise ValueError(f"{error} {remedy}") from None
     if truth.shape != items.shape:
         raise ValueError(f"truth must be 1-D, one value a case, got shape {truth.shape}.")
     wrong = ~np.isin(truth, (0, 1))

@@ -15,6 +15,7 @@ from ..label_histogram import Readings
 from ..metrics import reader_study
 from . import _page
 from ._figures import drawn_by
+from ._files import as_ids
 from ._report import Report
 from ._words import said
 
@@ -25,7 +26,7 @@ def report_on_readings(options: Namespace) -> Report:
     """The page of the file that --readings names, its numbers, figures and tables."""
     path, margin = Path(options.readings), options.margin if options.compare else None
     with warnings.catch_warnings(record=True, action="always") as caught, errors_of("--readings"):
-        readings, groups = _read(path, options.columns, options.patient)
+        readings, groups = _read(path, options)
         calls = options.threshold is not None or set(readings.scores.ravel().tolist()) <= {0, 1}
         at = dict.fromkeys(_SHOWN if calls else ["auc"], options.threshold) | {"auc": None}
         how: dict = {"compare": options.compare, "margin": margin, "groups": groups}
@@ -39,9 +40,10 @@ def report_on_readings(options: Namespace) -> Report:
             words += " To compare two conditions add --compare NEW OLD."
         verdict.append({"state": said("reader_state", study=study), "words": words})
         ends = study.values | ({"difference": study.difference} if study.difference else {})
-        for name, (estimate, low, high, _) in ends.items():
-            one = {"metric": m, "condition": str(name), "estimate": estimate}
-            values.append(one | {"low": low, "high": high})
+        for name, found_of in ends.items():
+            one = {"metric": m, "condition": str(name), **found_of._asdict()}
+            one["p_value"] = study.p_value if name == "difference" else float("nan")
+            values.append(one | {"notes": "; ".join(found_of.notes)})
         of_readers = study.to_frame().rename(index=str).to_dict("index")
         readers += [{"metric": m, "reader": name} | row for name, row in of_readers.items()]
     made = _page.images(drawn) | _page.tables({"values": values, "readers": readers})
@@ -68,12 +70,13 @@ def report_on_readings(options: Namespace) -> Report:
     return Report(data, _page.filled("readings.html", data=data, pictures=drawn, **about), made)
 
 
-def _read(path: Path, columns: list[str], patient: str | None) -> tuple[Readings, Any]:
+def _read(path: Path, options: Namespace) -> tuple[Readings, Any]:
     """Readings, and the patient of each case."""
     if path.suffix == ".imrmc":
         return Readings.from_imrmc(path), None
+    columns, patient = options.columns, options.patient
     names = [*columns[:3], patient]
-    table, _ = read_file(path, names.__contains__)
+    table, _ = read_file(path, names.__contains__, sheet=next(iter(options.sheet), None))
     absent = [name for name in (*columns, patient) if name not in (*table, None)]
     if absent:
         raise ValueError(
@@ -81,6 +84,9 @@ def _read(path: Path, columns: list[str], patient: str | None) -> tuple[Readings
             "CONDITION SCORE TRUTH."
         )
     case, reader, condition, score, truth = columns
+    if options.map:
+        said = as_ids(table[truth]).replace(options.map)
+        table[truth] = [{"0": 0, "1": 1}.get(one, one) for one in said]
     how = {"item": case, "reader": reader, "condition": condition, "score": score, "truth": truth}
     readings = Readings.from_long(table, **how)
     of_case = table.groupby(case)[patient or case].first()

@@ -39,17 +39,17 @@ OF_FILES = {
 
 def tables_of(options: Namespace, read) -> dict[str, Table]:
     """The files that were given, read by ``read(file, what, ...)``."""
-    given = {
-        "groups": options.groups,
-        "proba": options.proba or options.predicted_labels,
-        "counts": options.counts,
-    }
-    text = [*options.subgroups, options.patient, options.finding]
+    every = vars(options) | {"proba": options.proba or options.predicted_labels}
+    # columns that say what a case is are looked for in this order
+    kinds = ("groups", "proba", "counts", "costs", "annotations")
+    files = {what: every[what] for what in kinds if every[what]}
+    text = [*options.subgroups, options.patient, options.finding, options.decision]
     names = {"id_column": options.id, "likely_id": options.columns[0], "as_text": text}
-    sheets = _sheets([options.annotations, *given.values(), options.costs], options.sheet)
-    tables = {w: read(f, w, sheet=sheets.get(f), **names) for w, f in given.items() if f}
+    sheets = _sheets(files, options.sheet)
+    own = [what for what in files if what not in ("costs", "annotations")]
+    tables = {what: read(files[what], what, sheet=sheets.get(what), **names) for what in own}
     if options.costs:
-        tables["costs"] = read(options.costs, "costs", sheet=sheets.get(options.costs))
+        tables["costs"] = read(options.costs, "costs", sheet=sheets.get("costs"))
     if options.annotations:
         if tables["proba"].ids is None:
             own = list(tables["proba"].values)[:20]
@@ -57,22 +57,40 @@ def tables_of(options: Namespace, read) -> dict[str, Table]:
                 f"--proba needs a column that names the cases; say by --id which of {own} it is."
             )
         known = list(tables["proba"].values) if options.proba else None
-        sheet = sheets.get(options.annotations)
+        sheet = sheets.get("annotations")
         tables["annotations"] = _annotations(options, sheet, options.classes or known)
     elif options.finding or options.only:
         raise ValueError("Several findings need --annotations: a row for each label.")
     return tables
 
 
-def _sheets(files: list, sheet: str | None) -> dict[str, str | None]:
-    """The sheet by the workbooks that have it; of all others the first is read, or all of one."""
-    if sheet in (None, "*"):
-        return {files[0]: sheet}
-    every = {file: sheets_of(paths_of(file)[0]) for file in files if file}
-    if not any(sheet in names for names in every.values()):
-        there = {file: names for file, names in every.items() if names}
-        raise ValueError(f"No file has a sheet {sheet!r}; there are {there}.")
-    return {file: sheet for file, names in every.items() if sheet in names}
+def _sheets(files: Mapping[str, str], sheets: list[str]) -> dict[str, str]:
+    """The sheet of each table: the first that its workbook has, the next where it is read again.
+
+    Of workbooks that have none of them the first is read; * stands for all, of labels.
+    """
+    labels = next(what for what in ("annotations", "counts") if what in files)
+    twice = files["proba"] == files[labels]
+    if sheets == ["*"] or not (sheets or twice):
+        return dict(zip([labels], sheets, strict=False))
+    there = {file: sheets_of(paths_of(file)[0]) for file in files.values()}
+    for sheet in sheets:
+        if not any(sheet in names for names in there.values()):
+            have = {file: names for file, names in there.items() if names}
+            raise ValueError(f"No file has a sheet {sheet!r}; there are {have}.")
+    names = there[files[labels]]
+    if twice and len(names) > 1 and len(sheets) < 2:
+        raise ValueError(
+            f"{files[labels]} holds labels and predictions: name the sheet of each, that of the "
+            f"labels first, --sheet LABELS PREDICTIONS; it has {names}."
+        )
+    left = {file: [s for s in sheets if s in names] for file, names in there.items()}
+    chosen = {}
+    for what in dict.fromkeys((labels, "proba", *files)):
+        if own := left[files[what]]:
+            # the last one stays for all that follow
+            chosen[what] = own.pop(0) if len(own) > 1 else own[0]
+    return chosen
 
 
 def _annotations(options: Namespace, sheet: str | None, classes: list | None) -> Table:
@@ -132,6 +150,8 @@ def studies_of(tables: Tables, options: Namespace) -> dict[str, Study]:
     """
     if not (options.finding or options.only):
         return _studies_of(tables, options)
+    if options.decision:
+        raise ValueError("--decision is the class of a case, which has one finding.")
     if options.classes and len(options.classes) != 2:
         raise ValueError("--classes names two answers: absent and present.")
     every = {}
@@ -139,7 +159,8 @@ def studies_of(tables: Tables, options: Namespace) -> dict[str, Study]:
         with errors_of(f"Finding {name!r}"):
             every[name] = _studies_of({**tables, **own}, _of_presence(options, name))
     if options.only not in every:
-        raise ValueError(f"The findings are {list(every)[:50]}: say which one, --only NAME.")
+        told = f"The findings with labels and a prediction are {list(every)[:50]}"
+        raise ValueError(f"{told}: say which one, --only NAME.")
     chosen = {}
     for judge, study in every[options.only].items():
         findings = {name: studies[judge] for name, studies in every.items()}
@@ -166,7 +187,14 @@ def _studies_of(tables: Tables, options: Namespace) -> dict[str, Study]:
         patient = next(iter(own["groups"]), None)
     y, seen, left_out = _labels(own, ids, options)
     votes = _votes(y)
-    predictions, notes, renamed = _predictions(own["proba"], votes, options)
+    decided = own["proba"].loc[:, own["proba"].columns == options.decision]
+    probabilities = own["proba"].drop(columns=decided)
+    predictions, notes, renamed = _predictions(probabilities, votes, options)
+    if options.decision:
+        if decided.empty:
+            raise ValueError(f"--proba has no column {options.decision!r}, the model's own class.")
+        judged, _, of_decision = _hard(decided, votes, options)
+        predictions, renamed = predictions | judged, renamed + of_decision
     unread = pd.Index(ids).difference(seen, sort=False)
     flow = [
         Step("cases with a prediction", len(ids)),
@@ -244,15 +272,18 @@ def _by_finding(tables: Tables, options: Namespace) -> dict[str, dict]:
     column = options.finding or "finding"
     labels = tables["annotations"]
     about = [*options.subgroups, options.patient]
-    predicted = tables["proba"].values.drop(columns=about, errors="ignore")
+    proba = tables["proba"]
+    predicted = proba.values.drop(columns=about, errors="ignore")
     given = sorted(labels.values["finding"].unique())
-    # the values of the column, or the columns where there is none
-    known = set(predicted.get(column, predicted))
+    # the values of the column, or the columns of numbers where there is none
+    known = set(predicted.get(column, predicted.select_dtypes("number")))
     both = [name for name in given if name in known]
-    lost = [name for name in given if name not in known]
-    if lost:
-        warn(f"Findings without a prediction are left out: {lost[:20]}.")
-    long = _long(tables["proba"], column, both)
+    alone = {"prediction": set(given) - set(known), "label": set(known) - set(given)}
+    for what, names in alone.items():
+        if names:
+            warn(f"Findings without a {what} are left out: {sorted(names)[:20]}.")
+    values = proba.values.drop(columns=alone["label"], errors="ignore")
+    long = _long(proba._replace(values=values), column, both)
     return {
         name: {"annotations": _of(labels, "finding", name), "proba": _of(long, column, name)}
         for name in both
@@ -388,8 +419,11 @@ def _labels(frames: Mapping, ids: NDArray, options: Namespace) -> tuple:
         if blank:
             steps.append(Step("labels that are blank, left out", blank))
         if "rater" in frame:
-            parts = (frame.index, frame["rater"], given)
-            y: Any = Annotations.from_long(*parts, items=ids, not_a_class=options.not_a_class)
+            how: dict = {"items": ids, "not_a_class": options.not_a_class}
+            # a class that was named, as none, is no gap; others are told of later
+            if set(given.dropna()) <= {*(options.classes or ()), *options.not_a_class}:
+                how["classes"] = options.classes
+            y: Any = Annotations.from_long(frame.index, frame["rater"], given, **how)
             y = y[y.rated]
             return y, y.items, [*steps, *_no_answers(y.left_out)]
         counts = pd.crosstab(frame.index, given)
@@ -498,7 +532,7 @@ def _hard(frame, votes: Tally, options: Namespace) -> tuple:
     renamed = _mapped("predicted labels", said.stack().value_counts(), options)
     said = said.replace(options.map)
     known = {_same(name) for name in (*votes, *(options.classes or ()))}
-    if options.proba and not said.stack().map(_same).isin(known).any():
+    if options.proba and not options.decision and not said.stack().map(_same).isin(known).any():
         own = f"its columns {list(frame)[:20]} hold text that is no class"
         raise ValueError(f"--proba has no probabilities, {own}; give a column for each class.")
     said = said.where(~said.isin(options.not_a_class))
@@ -545,7 +579,8 @@ def _check_numbers(frame, what: str) -> None:
     for name in frame.select_dtypes(exclude="number"):
         raise ValueError(
             f"--{what}: column {name!r} holds text, not numbers. If it names the cases, add "
-            f"--id {name}; if it says what they are, --subgroups {name}; else drop it."
+            f"--id {name}; if it says what they are, --subgroups {name}; if it is the model's own "
+            f"class, --decision {name}; else drop it."
         )
     gaps = frame.isna().any(axis=1)
     if gaps.any():

@@ -19,10 +19,10 @@ counts.xlsx says how many pathologists gave each biopsy each grade:
   python -m sklearn_lhcal report --counts counts.xlsx --proba model.xlsx \\
       --ordered mild moderate severe --title "Grades of biopsies" --output out
 
-readers.xlsx has a sheet "Readings" with a column for each rater:
+study.xlsx has a sheet "Readings" with a column for each rater, and a sheet "Model":
 
-  python -m sklearn_lhcal report --annotations readers.xlsx --sheet Readings --columns "Case ID" \\
-      --raters "Reader *" --tidy --proba model.csv --output out
+  python -m sklearn_lhcal report --annotations study.xlsx --proba study.xlsx \\
+      --sheet Readings Model --columns "Case ID" --raters "Reader *" --tidy --output out
 
 Columns of --annotations may be paths into JSON, see sklearn_lhcal.label_histogram.label_table. Add
 --dry-run to see the first cases as they were understood, without computing. Exit status: 0 written;
@@ -71,6 +71,7 @@ NAMES = {
     "--finding": "the column of findings, where cases have several",
     "--only": "the finding that the page is about",
     "--title": "the title of the page",
+    "--decision": "the column of --proba with the model's own class: a second page, DIR/NAME",
     "--model-name": "what the page calls the model",
 }
 LISTS = {
@@ -84,7 +85,6 @@ LAYOUTS = {
     "--weight": "the column that says how many labels a row stands for",
     "--order": "the column that says when a label was given",
     "--rater-groups": "the column of --annotations that says which group its rater is in",
-    "--sheet": "the sheet, of workbooks that have it; * for all that --annotations has",
 }
 # Columns are names, or patterns with one *.
 MANY = {
@@ -92,6 +92,7 @@ MANY = {
     "--items": "columns of --annotations that are a case each",
     "--labels": "columns of --annotations that are a class each: ones, counts or shares",
     "--findings": "columns of --annotations that are a finding each",
+    "--sheet": "the sheet of workbooks; two of one: of the labels, then the predictions; * for all",
     "--none": "with --several: labels that say there is no finding",
     "--where": "rows to keep, status=Approved or status!=Rejected",
     "--fail-on": "verdicts, or check, that make the exit status 1",

@@ -52,7 +52,11 @@ def test_both_doors_and_pickles_draw_the_same():
 def test_a_model_is_a_dotted_line():
     display = ReaderStudyDisplay.from_readings(readings(True), compare=("model", "unaided"))
     (line,) = display.references_
-    assert line.get_ydata()[0] == display.result.values["model"].estimate
+    model = display.result.values["model"]
+    assert line.get_ydata()[0] == model.estimate
+    # in the band of its interval
+    (band,) = display.bands_
+    assert (band.get_y(), band.get_y() + band.get_height()) == pytest.approx(model[1:3])
     assert len(display.lines_) == 6
     alone = ReaderStudyDisplay.from_readings(readings(True))
     assert alone.ax_.get_title() == ""

@@ -508,6 +508,7 @@ def spoiled(**columns):
     ("columns", "message"),
     [
         ({"truth": [0, 0, 1, 2] * 2}, "truth must be 0 or 1; that of case 4 is 2"),
+        ({"truth": ["no", "no", "yes", "yes"] * 2}, "holds text; .* truth == 'yes'"),
         ({"truth": [0, 0, 1, np.nan] * 2}, "truth must be 0 or 1; that of case 4 is nan"),
         ({"truth": [0, 0, 1, 1, 0, 0, 0, 1]}, "case 3 has two"),
         ({"case": [1, 2, 3, 3] * 2}, "reader A has two of a case under a condition .case 3"),
@@ -628,6 +629,38 @@ def test_numbers_of_cases_bring_the_power():
         assert (size.power(size.n_cases, size.n_readers) >= 0.9).all()
         assert (size.power(size.n_cases - 1, size.n_readers) < 0.9).all()
         assert (np.diff(size.n_cases) <= 0).all()
+
+
+def test_sizes_are_for_the_margin_of_the_study():
+    found = van_dyke(JACKKNIFE, margin=0.05)
+    size = found.study_size(effect=0.0)
+    assert size.margin == 0.05
+    alone = van_dyke(JACKKNIFE)
+    assert size.n_cases.tolist() == alone.study_size(effect=0.0, margin=0.05).n_cases.tolist()
+    other = found.study_size(effect=0.05, margin=None)
+    assert other.margin is None
+    assert other.n_cases.tolist() == alone.study_size(effect=0.05).n_cases.tolist()
+
+
+def test_sizes_say_whether_they_count_groups():
+    """Groups of one case are cases; of pairs there are half as many as the pilot has cases."""
+    readings = study_data()
+    n = len(readings.truth)
+    for unit, groups in (("cases", None), ("cases", np.arange(n)), ("groups", np.arange(n) // 2)):
+        found = reader_study(readings, compare=NAMES, groups=groups)
+        size = found.study_size(effect=0.1)
+        assert size.unit == unit
+        assert f"unit='{unit}'" in str(size)
+    table = size.to_frame()
+    assert table.index.tolist() == size.n_readers.tolist()
+    assert table[["n_cases_low", "n_cases_high"]].to_numpy().tolist() == size.n_cases_range.tolist()
+
+
+def test_readings_say_what_they_hold():
+    scores = {"unaided": [[3, 2], [1, 2], [0, 1], [1, 1]], "model": [0.9, 0.2, 0.1, 0.3]}
+    said = "Readings(3 readers, 4 cases, 25% positive; conditions: unaided, model)"
+    readings = Readings.from_matrix([1, 0, 0, 0], scores)
+    assert repr(readings) == str(readings) == said
 
 
 def test_sizes_that_cannot_be():

@@ -158,6 +158,77 @@ def test_a_sheet_is_read_of_workbooks_that_have_it(files):
     assert files.read(*both, "--sheet", "Data").ids.tolist() == clean.ids.tolist()
 
 
+def test_two_sheets_of_one_workbook(files):
+    """Labels first, whatever the order of the options; a named sheet needs no note."""
+    pytest.importorskip("openpyxl")
+    clean = files.read()
+    book = files.folder / "study.xlsx"
+    with pd.ExcelWriter(book) as writer:
+        files.proba.to_excel(writer, sheet_name="Model", index=False)
+        files.long.to_excel(writer, sheet_name="Readings", index=False)
+    both = [f"--proba={book}", f"--annotations={book}"]
+    study = files.read(*both, "--sheet", "Readings", "Model")
+    np.testing.assert_array_equal(study.labels.counts, clean.labels.counts)
+    np.testing.assert_allclose(study.z, clean.z, rtol=1e-12)
+    assert not [note for note in study.notes if "the sheet" in note]
+    # one sheet cannot be both
+    for named in ([], ["--sheet", "Readings"]):
+        assert "--sheet LABELS PREDICTIONS; it has ['Model', 'Readings']" in files.refused(
+            *both, *named
+        )
+    assert "No file has a sheet 'Readers'" in files.refused(*both, "--sheet", "Readers", "Model")
+    assert "no column" in files.refused(*both, "--sheet", "Model", "Readings")
+
+
+def test_sheets_of_two_workbooks(files):
+    """Each has the one that it has, neither the first."""
+    pytest.importorskip("openpyxl")
+    clean = files.read()
+    both = []
+    for option, table in (("--annotations", files.long), ("--proba", files.proba)):
+        both += [option, str(files.folder / f"{option[2:]}.xlsx")]
+        with pd.ExcelWriter(both[-1]) as writer:
+            pd.DataFrame({"About": ["us"]}).to_excel(writer, sheet_name="ReadMe", index=False)
+            table.to_excel(writer, sheet_name=f"Own {option[2:]}", index=False)
+    for sheets in (["Own annotations", "Own proba"], ["Own proba", "Own annotations"]):
+        study = files.read(*both, "--sheet", *sheets)
+        np.testing.assert_array_equal(study.labels.counts, clean.labels.counts)
+        np.testing.assert_allclose(study.z, clean.z, rtol=1e-12)
+
+
+def test_a_class_of_the_models_own_beside_its_probabilities(files):
+    """A page of each, as from two files in two runs."""
+    own = np.array(CLASSES)[files.z.argmin(axis=1)]
+    alone, clean = pd.DataFrame({"image": IDS, "call": own}), files.read()
+    files.proba["call"] = own
+    assert "--decision call" in files.refused()
+    assert files.run("--decision", "call") == 0
+    (first, of_probabilities), (second, of_calls) = files.studies
+    assert str(second)[len(str(first)) :] == "/call"
+    np.testing.assert_array_equal(of_probabilities.z, clean.z)
+    files.proba = alone
+    expected = files.read(predicted="--predicted-labels")
+    np.testing.assert_array_equal(of_calls.z, expected.z)
+    assert of_calls.classes == expected.classes
+    files.proba = pd.DataFrame(files.z, columns=CLASSES).assign(image=IDS)
+    assert "--proba has no column 'call'" in files.refused("--decision", "call")
+
+
+def test_a_class_that_was_named_is_no_missing_value(files):
+    for frame in (files.long, files.proba):
+        frame.replace({"None": "none"}, inplace=True)
+    files.proba = files.proba.rename(columns={"None": "none"})
+    doubt = "Among the classes, 'none' may be a missing value."
+    assert doubt in files.read().notes
+    for option in ("--ordered", "--classes"):
+        study = files.read(option, "none", "benign", "malignant")
+        assert doubt not in study.notes
+        assert set(study.classes) == {"none", "benign", "malignant"}
+    # and a label that is not among them still is an error that says how to mend it
+    files.long.loc[:3, "finding"] = "modrate"
+    assert "--map" in files.refused("--ordered", "none", "benign", "malignant")
+
+
 def test_labels_that_are_no_answer_are_counted(files):
     files.long.loc[:5, "finding"] = "cannot grade"
     assert "--not-a-class" in files.refused()

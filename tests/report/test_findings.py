@@ -117,6 +117,28 @@ def test_answers_in_words_and_findings_that_the_model_lacks(tables, run):
     assert "fracture" in " ".join(check["message"] for check in words["checks"])
 
 
+@pytest.mark.slow
+def test_findings_that_nobody_labelled_are_left_out(tables, run):
+    """In a column of the model each, and as rows; the page is as without them."""
+    labels, proba = tables
+    more = ["--finding", "what", "--only", "mass"]
+    expected = run(labels, proba, *more)
+    extra = proba.assign(scar=0.5)
+    for predicted in (extra, long(extra)):
+        found = run(labels, predicted, *more)
+        assert found["numbers"] == expected["numbers"]
+        told = [check["message"] for check in found["checks"]]
+        assert "Findings without a label are left out: ['scar']." in told
+
+
+def test_a_finding_that_nobody_labelled_cannot_be_chosen(tables, run):
+    labels, proba = tables
+    extra = proba.assign(scar=0.5)
+    for predicted in (extra, long(extra)):
+        said = run(labels, predicted, "--finding", "what", "--only", "scar")
+        assert f"The findings with labels and a prediction are {NAMES}" in said
+
+
 def test_errors_name_the_finding(tables, run):
     labels, proba = tables
     more = ["--finding", "what", "--only", "mass"]

@@ -50,7 +50,15 @@ def test_the_rater_who_guesses_stands_out(made):
     why = {row["rater"]: " ".join(row["stands_out"]) for row in made.data["raters"]["table"]}
     assert "more often than the median rater" in why["Dee"]
     assert not any("more often than the median" in why[name] for name in ("Ann", "Bob", "Cem"))
-    assert "By disagreement with the others: Dee." in made.data["raters"]["stands_out"]
+    # how much, and in which direction, without a word of right and wrong
+    said = made.data["raters"]["stands_out"]
+    assert said.startswith("To differ from the others is not to be wrong. Dee disagrees")
+    rows = [n for n in made.data["numbers"] if n["quantity"] == "rater_error"]
+    errors = {n["part"]: n["estimate"] for n in rows if n["part"] is not None}
+    own, median = errors["Dee"], np.median(list(errors.values()))
+    assert (
+        f"more often than the median rater does, {own:.1%} of comparisons, not {median:.1%}" in said
+    )
 
 
 def test_confusion_by_hand(study, made):

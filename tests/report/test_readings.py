@@ -107,6 +107,35 @@ def test_conditions_alone_and_sensitive_pages(tmp_path, table):
     assert "study.csv" not in (out / "report.html").read_text(encoding="utf-8")
 
 
+def test_text_that_says_the_truth_is_mapped(tmp_path, table, capsys):
+    _, expected = made(tmp_path, table)
+    folder = tmp_path / "own"
+    folder.mkdir()
+    words = table.assign(truth=table["truth"].map({0: "benign", 1: "malignant"}))
+    status, out = made(folder, words)
+    assert status == 2
+    assert "--map yes=1 no=0" in capsys.readouterr().err
+    _, out = made(folder, words, "--map", "malignant=1", "benign=0")
+    values, as_mapped = (
+        json.loads((of / "report.json").read_text(encoding="utf-8"))["values"]
+        for of in (expected, out)
+    )
+    assert values == as_mapped
+
+
+def test_notes_and_p_values_stand_beside_the_numbers(tmp_path, table):
+    """As Python prints them, on the page and in JSON."""
+    _, out = made(tmp_path, table, "--compare", "aided", "unaided", "--margin", "0.05")
+    data = json.loads((out / "report.json").read_text(encoding="utf-8"))
+    found = reader_study(Readings.from_long(table), compare=("aided", "unaided"))
+    (row,) = (row for row in data["values"] if row["condition"] == "difference")
+    assert found.difference.notes
+    assert row["notes"] == "; ".join(found.difference.notes)
+    assert row["p_value"] == pytest.approx(found.p_value)
+    assert row["standard_error"] == pytest.approx(found.difference.standard_error)
+    assert row["notes"] in (out / "report.html").read_text(encoding="utf-8")
+
+
 def test_files_of_imrmc(tmp_path):
     out = str(tmp_path)
     assert (

@@ -477,6 +477,30 @@ def test_the_command_reads_the_same_findings(name, tmp_path, monkeypatch):
     assert found == asked
 
 
+# one reader study: what the command is told of its file
+READINGS = {
+    "56_readings_semicolon.csv": [
+        *("--columns", "caseID", "readerID", "modalityID", "score", "cancer"),
+        *("--map", "yes=1", "no=0"),
+    ],
+    "57_readings.imrmc": [],
+    "58_readings.xlsx": ["--sheet", "Readings"],
+}
+
+
+@pytest.mark.parametrize("name", READINGS)
+def test_areas_of_readers_are_those_made_by_hand(name, tmp_path):
+    """Shares of pairs of a positive and a negative case that are in order; ties count half."""
+    told = ["report", "--readings", str(LAYOUTS / name), *READINGS[name], "--compare", "FFDM"]
+    assert command.main([*told, "SFM", "--output", str(tmp_path)]) == 0
+    found = json.loads((tmp_path / "report.json").read_text(encoding="utf-8"))
+    areas = {row["reader"]: (row["FFDM"], row["SFM"]) for row in found["readers"]}
+    # the third did not read one case under FFDM
+    expected = {"reader01": (1, 6 / 9), "reader02": (8 / 9, 5 / 9), "reader03": (5.5 / 6, 4.5 / 9)}
+    assert areas == {reader: pytest.approx(each) for reader, each in expected.items()}
+    assert "3 readers or models, 6 cases, 3 of them positive" in found["paragraphs"]["design"]
+
+
 def test_the_same_frame_is_read_alike():
     options, expected = READ["22_measuring_hate.csv"]
     frame = pd.read_csv(LAYOUTS / "22_measuring_hate.csv")

@@ -34,8 +34,8 @@ class ReaderStudySize(NamedTuple):
     n_readers : ndarray of shape (n_designs,)
         J, readers a condition.
     n_cases : ndarray of shape (n_designs,)
-        n, cases that bring the power wanted; inf where no number does. Each reader reads the same
-        share of them as in the pilot.
+        n, cases that bring the power wanted, or groups of cases; inf where no number does. Each
+        reader reads the same share of them as in the pilot.
     n_cases_range : ndarray of shape (n_designs, 2)
         What the pilot leaves open of them: 10% and 90% points.
     rows, raters, ratings : float
@@ -43,6 +43,8 @@ class ReaderStudySize(NamedTuple):
     effect : float
     margin : float or None
     confidence_level : float
+    unit : {"cases", "groups"}
+        What n counts: groups, patients say, where the pilot has groups.
     """
 
     n_readers: Integers
@@ -54,6 +56,13 @@ class ReaderStudySize(NamedTuple):
     effect: float
     margin: float | None
     confidence_level: float
+    unit: str
+
+    def to_frame(self) -> "DataFrame":
+        """A pandas DataFrame, one row for each number of readers."""
+        return frame_of(
+            {"n_readers": self.n_readers}, n_cases=self.n_cases, n_cases_interval=self.n_cases_range
+        )
 
     def power(self, n_cases: ArrayLike, n_readers: ArrayLike) -> Floats:
         """Probability that such a study shows the effect, or non-inferiority."""
@@ -150,7 +159,7 @@ class ReaderStudy(NamedTuple):
         *,
         effect: float,
         power: float = 0.8,
-        margin: float | None = None,
+        margin: float | Literal["study"] | None = "study",
         n_readers: Sequence[int] = (5, 8, 10, 15),
         prevalence: float | None = None,
     ) -> ReaderStudySize:
@@ -162,8 +171,9 @@ class ReaderStudy(NamedTuple):
             The true difference. For non-inferiority often 0.
         power : float, default=0.8
             How probable it shall be that the study shows it.
-        margin : float, optional
-            Plan for non-inferiority at this margin; None: for a difference from 0.
+        margin : float, "study" or None, default="study"
+            Plan for non-inferiority at this margin, by default at that of this study if it has one;
+            None: for a difference from 0.
         n_readers : sequence of int
             Readers a condition to consider.
         prevalence : float, optional
@@ -187,6 +197,7 @@ class ReaderStudy(NamedTuple):
         `study_size`.
         """
         found = self.contrast
+        margin = self.margin if margin == "study" else margin
         if found is None or not len(found.J):
             raise ValueError('study_size needs compare= and random readers, readers="random".')
         if (effect if margin is None else effect + margin > 0) == 0:
@@ -206,7 +217,9 @@ class ReaderStudy(NamedTuple):
         read = 1 / float(np.mean(1 / found.J))
         parts = [np.maximum(a, 0.0) for a in every.components(n, read, read, 1.0).values()][:3]
         J, _ = designs(n_readers, None, "n_readers")
-        size = ReaderStudySize._make((J, J, J, *parts, effect, margin, self.confidence_level))
+        unit = "groups" if n < self.n_cases.sum() else "cases"
+        about = effect, margin, self.confidence_level, unit
+        size = ReaderStudySize._make((J, J, J, *parts, *about))
         needed = least_enough(lambda n: size.power(n, J) >= power, (len(parts[0]), len(J)))
         ends = with_found(needed[1:], needed[0])
         rows, raters, ratings = (float(a[0, 0]) for a in parts)
@@ -250,6 +263,7 @@ def reader_study(
         0 and 1.
     groups : array-like of shape (n_cases,), optional
         What cases belong to, as the lesions of a patient, in the order of ``readings.items``.
+        `n_cases` then counts cases, `study_size` groups.
     readers : {"random", "fixed"}, default="random"
         Whether intervals are for new readers and new cases, or for these readers and new cases. One
         reader alone under a condition, a model, is always fixed.
