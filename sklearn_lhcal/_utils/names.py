@@ -254,7 +254,8 @@ def _known(names: NDArray, classes: NDArray) -> Indices:
     """Where names stand among classes that hold all of them."""
     columns = positions(names, classes)
     if (columns < 0).any():
-        unseen = names[columns < 0].tolist()
+        # words first, which may be no class at all
+        unseen = sorted(names[columns < 0].tolist(), key=lambda name: str(name).isdigit())
         hint = "(1-D integers are column numbers where no class name is a number.)"
         if set(map(str, unseen)) & set(map(str, classes.tolist())):
             hint = "Text is no number: make both sides text, .astype(str), or both numbers."

@@ -82,6 +82,11 @@ def check_proba(proba: ArrayLike, *, name: str = "proba") -> Floats:
         off = np.abs(total - 1) > tolerance
     if off.any():
         row = off.argmax()
+        if not total[row]:
+            raise ValueError(
+                f"{name} has probability 0 for every class (first in sample {row}); drop the "
+                "samples that were not predicted, of y as well."
+            )
         raise ValueError(
             f"Each sample of {name} must sum to 1 (within {tolerance:g}); sample {row} sums to "
             f"{total[row]:.9g}. Divide by the sums if they were rounded or are unnormalised, "

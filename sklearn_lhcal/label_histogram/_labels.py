@@ -410,14 +410,18 @@ def one_hot(labels: NDArray, graded: bool = False) -> tuple[Integers, NDArray]:
         gaps = labels != labels
     if gaps.any():
         row = gaps.argmax()
-        raise ValueError(f"y contains missing labels, NaN or None (first in sample {row}); {HINT}")
+        raise ValueError(
+            f"y contains missing labels, NaN or None (first in sample {row}); leave "
+            f"these samples out; {HINT}"
+        )
     if labels.dtype.kind == "f":
         if np.isinf(labels).any():
             raise ValueError(f"y contains infinite values; {HINT}")
         if not graded and (labels != np.floor(labels)).any():
             raise ValueError(
                 "Unknown label type: continuous. 1-D labels must name classes; fractional numbers "
-                "do not. If they are grades, give Annotations classes=[...]."
+                "do not. If they are probabilities, y and the prediction are exchanged; if grades, "
+                "give Annotations classes=[...]."
             )
     result, codes = distinct(labels, "y")
     counts = np.zeros((len(labels), len(result)), np.int64)
@@ -432,10 +436,12 @@ def _count_matrix(a: NDArray, empty_rows: bool) -> Integers:
     if a.dtype.kind != "b" and a.min() < 0:
         raise ValueError(f"y contains negative counts ({_first(a < 0)}); {HINT}")
     if a.dtype.kind == "f" and (a != np.floor(a)).any():
+        shares = np.allclose(a.sum(axis=1), 1, atol=1e-5)
+        exchanged = "Are y and the prediction exchanged? " if shares else ""
         raise ValueError(
-            f"y contains fractional counts ({_first(a != np.floor(a))}); give the counts, how many "
-            "raters chose each class. KnownProbabilities is only for true class probabilities, "
-            f"as of infinitely many raters; {HINT}"
+            f"y contains fractional counts ({_first(a != np.floor(a))}). {exchanged}Give the "
+            "counts, how many raters chose each class. KnownProbabilities is only for true class "
+            f"probabilities, as of infinitely many raters; {HINT}"
         )
     if a.max() > 2**53:
         raise ValueError(f"y contains counts above 2**53 ({_first(a > 2**53)}).")
@@ -446,6 +452,12 @@ def _count_matrix(a: NDArray, empty_rows: bool) -> Integers:
             "of whom no two agree. If its columns are findings, each a yes or no, make "
             "MultiLabelCounts(positive, asked) of them, for metrics.per_finding and "
             "calibration.PerFinding.",
+            stacklevel=4,
+        )
+    if len(a) >= 20 and a.shape[1] > 2 and 0 < a.min() < a.max() <= 10 and np.ptp(a.sum(axis=1)):
+        warnings.warn(
+            "y has no 0, and samples with different sums: it was read as counts of raters of whom "
+            f"some chose each class; {HINT}.",
             stacklevel=4,
         )
     # small integer types would overflow in products

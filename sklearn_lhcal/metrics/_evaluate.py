@@ -3,6 +3,7 @@
 import warnings
 from collections.abc import Callable
 from functools import partial
+from inspect import signature
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -78,6 +79,9 @@ def with_options(function: Callable, options: dict) -> Metric | None:
 
 
 def _metric(function: Callable, options: dict) -> Metric:
+    for name, parameter in list(signature(function).parameters.items())[2:]:
+        if parameter.default is parameter.empty and name not in options:
+            raise TypeError(f"{function.__name__} needs {name}: give it as an option, {name}=….")
     check_arguments(function, options)
     return Metric(function, options, tags_of(function, **options))
 

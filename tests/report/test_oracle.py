@@ -575,7 +575,7 @@ def of_referral(read, entry, interval):
     own = partial(captured, above=above, of=of)
     data = read.counts[several], read.z[several]
     groups = None if read.groups is None else read.groups[several]
-    how = {"random_state": 0, "raters": "fixed", "groups": groups}
+    how = {"n_blocks": 1000, "raters": "fixed", "groups": groups}
     return own(*data), confidence_interval(own, *data, **how)
 
 
