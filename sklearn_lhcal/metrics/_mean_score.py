@@ -34,8 +34,13 @@ def _scores_of(rows: Rows, scores: Scores) -> Floats:
     return s
 
 
-def _mean_of_scores(shares: Callable, reach: Callable, **facts) -> Callable[..., MeanOfTerms]:
-    """Tags of ``mean Σ_k shares_k s_k``, between the ends ``reach(s)``."""
+def _range_of_scores(rows: Rows, scores: Scores) -> tuple[float, float]:
+    s = _scores_of(rows, scores)
+    return s.min(), s.max()
+
+
+def _mean_of_scores(shares: Callable, facts: Callable) -> Callable[..., MeanOfTerms]:
+    """Tags of ``mean Σ_k shares_k s_k``, and what ``facts(scores)`` say of it."""
 
     def tags(*, scores: Scores) -> MeanOfTerms:
         return MeanOfTerms(
@@ -43,8 +48,7 @@ def _mean_of_scores(shares: Callable, reach: Callable, **facts) -> Callable[...,
             terms=lambda rows, **_: weighted(
                 rows, row_sum(shares(rows) * _scores_of(rows, scores))
             ),
-            limits=lambda rows: reach(_scores_of(rows, scores)),
-            **facts,
+            **facts(scores),
         )
 
     return tags
@@ -56,9 +60,13 @@ def _read_grades(y: LabelsLike, prediction: PredictionLike, *how: Weights, score
     return read_rows(*with_votes(read_labels(y), prediction, add=True), *how)
 
 
-_of_labels = _mean_of_scores(lambda rows: rows.mu, lambda s: (s.min(), s.max()), of_labels=True)
+_of_labels = _mean_of_scores(
+    lambda rows: rows.mu,
+    lambda scores: {"limits": lambda rows: _range_of_scores(rows, scores), "of_labels": True},
+)
+# few labels may decide a bias, which is far from the ends of its range
 _of_both = _mean_of_scores(
-    lambda rows: rows.z - rows.mu, lambda s: (-np.ptp(s), np.ptp(s)), read=_read_grades
+    lambda rows: rows.z - rows.mu, lambda _: {"bounds": (-np.inf, np.inf), "read": _read_grades}
 )
 
 

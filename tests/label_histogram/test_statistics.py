@@ -92,7 +92,7 @@ def test_rows_with_too_few_raters_are_nan():
 
 
 def test_class_disagreement_sums_to_twice_the_disagreement():
-    counts = random_counts(np.random.default_rng(2), 30, 5) + [2, 0, 0, 0, 0]
+    counts = random_counts(np.random.default_rng(2), 30, 5) + 2 * np.eye(5, dtype=int)[0]
     np.testing.assert_allclose(
         class_disagreement(counts).sum(axis=1), 2 * pairwise_disagreement(counts), rtol=1e-12
     )

@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from numpy.testing import assert_allclose
+from scipy import special, stats
 
 from sklearn_lhcal.label_histogram import Annotations
 from sklearn_lhcal.metrics import (
@@ -111,3 +112,47 @@ def test_a_judge_of_many_samples(rng):
         *(grades[:60], never[:60], judge[:60], judge[60:], never[60:]),
     )
     assert_allclose([ends.estimate, ends.low, ends.high], [costs.estimate, costs.low, costs.high])
+
+
+def test_grades_of_a_judge_are_a_prediction():
+    """However they are held; grades that people did not give join theirs."""
+    rng = np.random.default_rng(0)
+    people, judge = rng.integers(1, 5, 100), rng.integers(1, 6, 100)
+    expected = judge.mean() - people.mean()
+    for held in (judge, judge.astype(float), pd.Series(judge), judge.tolist()):
+        assert score_bias(people, held) == pytest.approx(expected)
+    found = confidence_interval(score_bias, people, judge)
+    ends = stats.ttest_rel(judge, people).confidence_interval()
+    np.testing.assert_allclose(found[1:3], ends, rtol=1e-9)
+    pair = paired_difference(score_bias, people, judge, people)
+    np.testing.assert_allclose(pair[:3], found[:3], rtol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("judge", "message"),
+    [
+        ([1, 2, None], "prediction has no label of sample 2"),
+        ([1.0, 2.0, np.nan], "prediction has no label of sample 2"),
+        (["1", "2", "refused"], r"no classes of y: \['refused'"),
+    ],
+)
+def test_an_answer_without_a_grade_is_named(judge, message):
+    with pytest.raises(ValueError, match=message):
+        score_bias([1, 2, 3], judge)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:Few samples:UserWarning")
+@pytest.mark.filterwarnings("ignore:[0-9]+ of [0-9]+ samples have a label:UserWarning")
+@pytest.mark.parametrize(("n", "rate"), [(100, 0.04), (500, 0.01)])
+def test_the_interval_holds_where_few_are_ill(n, rate):
+    held = []
+    for seed in range(400):
+        rng = np.random.default_rng(seed)
+        p = special.expit(special.logit(rate) - 0.5 + rng.normal(size=n))
+        ill = (rng.random(n) < p).astype(int)
+        y = np.column_stack([1 - ill, ill])
+        found = confidence_interval(score_bias, y, p, random_state=0)
+        held.append(found.low <= 0 <= found.high)
+    # by two standard errors
+    assert np.mean(held) > 0.93
