@@ -3,7 +3,7 @@ Are machine judges as good as one more person?
 ==============================================
 
 Two of three simulated judges are at least as good as one more person, but the second adds little:
-it errs where the first errs. And 400 answers that people labelled are worth 451 beside a judge's
+it errs where the first errs. And 400 answers that people labelled are worth 522 beside a judge's
 labels of 5,000. Judges are language models that call answers of a chatbot harmful or not. The data
 are **simulated**.
 """

@@ -139,7 +139,7 @@ def test_the_commands_of_the_spreadsheet_page_run(tmp_path, monkeypatch, capsys)
             if adjacent:
                 assert_prints(printed, said)
     assert (tmp_path / "out" / "report.html").exists()
-    assert "5.5 [−0.4, 11.3]" in (tmp_path / "out" / "report.json").read_text("utf-8")
+    assert "5.5 [−0.4, 11.4]" in (tmp_path / "out" / "report.json").read_text("utf-8")
 
 
 def test_snippets_can_be_pasted():
