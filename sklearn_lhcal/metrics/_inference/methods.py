@@ -98,7 +98,7 @@ def evaluate_methods(
 ) -> MethodTable:
     """Table of several methods by several metrics, on the same samples, with intervals.
 
-    It is `confidence_interval` of each cell, all with the same blocks. Methods share their samples,
+    It is `confidence_interval` of each cell, all with one seed. Methods share their samples,
     so that their differences are surer than their intervals suggest: `reference` asks for these.
 
     Parameters
