@@ -207,6 +207,11 @@ def samples_of(key):
     if not isinstance(key, tuple) or len(key) != 2:
         if key is None or np.ndim(key) > 1:
             raise IndexError("Samples are selected by a slice or by 1-D positions or bools.")
+        if holds_text(np.asarray(key)):
+            raise IndexError(
+                "Samples are selected by position or by bools; of items write "
+                "y[np.isin(y.items, items)]."
+            )
         return key
     samples, rest = key
     everything = rest is Ellipsis or (isinstance(rest, slice) and rest == slice(None))

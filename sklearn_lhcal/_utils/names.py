@@ -317,10 +317,23 @@ def check_row_names(**named) -> None:
             continue
         else:
             problem = f"only {int(shared.sum())} of {len(index)} samples in common"
+        order = f"{other_name}.{'index' if hasattr(named[other_name], 'iloc') else 'items'}"
         raise ValueError(
             f"{name} and {other_name} are pandas objects with {problem}: bring them into one order "
-            f"by {name}.loc[{other_name}.index], or drop the row names by "
+            f"by {name}.loc[{order}], or drop the row names by "
             ".reset_index(drop=True). (Annotations take the order of samples by items=.)"
+        )
+
+
+def check_apart(**named) -> None:
+    """ValueError where two pandas objects have samples in common, by an index that is no count."""
+    (name, index), (other_name, other) = ((name, _row_index(a)) for name, a in named.items())
+    if index is None or other is None or _counts_up(index) or _counts_up(other):
+        return
+    if shared := int(other.isin(index).sum()):
+        raise ValueError(
+            f"{shared} samples of {name} are in {other_name} too: leave them out, "
+            f"{other_name}.drop({name}.index)."
         )
 
 

@@ -210,7 +210,7 @@ class ConfidenceInterval(_Ends):
         notes = [self.rests_on] if self.rests_on else []
         V = self.components
         if self.n_raters and V is not None and V.raters <= V.cells:
-            notes.append("no difference between raters shown; others may differ all the same")
+            notes.append("raters differ here no more than by chance; others may")
         return notes
 
     def __repr__(self) -> str:

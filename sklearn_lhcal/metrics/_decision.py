@@ -32,6 +32,9 @@ from ._binned import group_means
 from ._evaluate import score, weighted
 from ._kernel_bandwidth import as_tensor, choose_bandwidth
 
+# samples of one prediction, on average, whose labels choose decisions about themselves
+_ALIKE = 50
+
 
 def _meet(prediction, cost_matrix) -> tuple[Floats, Costs]:
     """Class probabilities, and costs with their samples in the same order."""
@@ -386,10 +389,11 @@ def risk_decomposition(
 
     The calibrated prediction φ is the label frequencies among samples predicted alike, and R[φ] is
     the risk of the decisions made from it. Resolution is uncertainty − R[φ], and reliability is
-    risk − R[φ]. Where predictions repeat, φ is exact: the mean over the samples with the same
-    prediction. Else it is estimated by Dirichlet kernels, ``φ_j = z_j + Σ k (μ̂_i − z_i) / Σ k``
-    over the other samples i. R[φ] is then an out-of-sample risk. The parts still add up, and the
-    reliability of a calibrated model is 0 or a little below.
+    risk − R[φ]. Where 50 samples on average have the same prediction, φ is exact: their mean. Fewer
+    samples would choose decisions that suit their own labels. φ is then estimated by Dirichlet
+    kernels, ``φ_j = z_j + Σ k (μ̂_i − z_i) / Σ k`` over the other samples i, and R[φ] is an
+    out-of-sample risk. The parts still add up, and the reliability of a calibrated model is 0 or a
+    little below.
 
     Parameters
     ----------
@@ -401,8 +405,7 @@ def risk_decomposition(
         Weights of the samples, read as repetition where predictions repeat.
     bandwidth : None, "loo", "cv" or float, default=None
         Of the kernels, as in `kernel_calibration_error`. None: samples with the same prediction
-        where there are at most half as many predictions as samples, else "cv"; "loo" smooths too
-        much here as a rule.
+        where these are 50 on average, else "cv"; "loo" smooths too much here as a rule.
 
     Returns
     -------
@@ -421,9 +424,9 @@ def risk_decomposition(
 
     Examples
     --------
-    >>> proba = [[0.9, 0.1]] * 4 + [[0.2, 0.8]] * 4
-    >>> # of the first four rows, two are of the second class
-    >>> risk_decomposition([0, 0, 1, 1, 1, 1, 1, 1], proba, [[0, 1], [4, 0]])
+    >>> proba = [[0.9, 0.1]] * 64 + [[0.2, 0.8]] * 64
+    >>> # of the first 64 samples, half are of the second class
+    >>> risk_decomposition([0, 1] * 32 + [1] * 64, proba, [[0, 1], [4, 0]])
     RiskDecomposition(risk=1, uncertainty=0.25, resolution=0, reliability=0.75)
     """
     costs = check_cost_matrix(cost_matrix)
@@ -441,7 +444,7 @@ def risk_decomposition(
 def _calibrated(rows: Rows, w, bandwidth):
     """φ of each sample, (n, K): by groups of equal predictions, or by kernels."""
     different, group = np.unique(rows.z, axis=0, return_inverse=True)
-    if bandwidth is None and 2 * len(different) <= len(rows):
+    if bandwidth is None and _ALIKE * len(different) <= len(rows):
         return group_means(rows.mu, w, group.ravel())
     # torch is imported where it is needed only
     from .._utils.kernels.smoothing import clipped, smooth

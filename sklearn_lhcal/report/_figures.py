@@ -134,6 +134,8 @@ def _dots(lines: list[Line], xlabel: str, alt: str, at: float | None = None) -> 
             ax.errorbar(estimate, y, xerr=bars, **look)
         if at is not None:
             ax.axvline(at, color="0.35", linestyle=(0, (1, 1.5)), zorder=0)
+            at_top = {"xycoords": ("data", "axes fraction"), "ha": "center", "va": "bottom"}
+            ax.annotate("median rater", (at, 1), fontsize="small", **at_top)
         ax.set_yticks(range(len(labels)), [_safe(label) for label in labels])
         ax.set(xlabel=xlabel, ylim=(len(labels) - 0.5, -0.5))
         if beside:
@@ -180,7 +182,9 @@ def _raters(raters: list[Number], found: dict, usual: Number) -> Picture:
     each = [Line(str(n.part), "labels", n.ends) for n in own]
     each = sorted((one for one in each if np.isfinite(one.ends).all()), key=lambda one: one.ends[0])
     lines = [Line("model", "model", model.ends), Line("one more rater", "labels", usual.ends)]
-    n = sum(one.ends[0] > model.estimate for one in each)
+    # of the cases of each rater
+    than = usual.quantity.replace("rater", "excess")
+    n = sum(one.quantity == than and one.part is not None and one.estimate < 0 for one in raters)
     alt = said("raters", usual=usual, n=n, of=len(each))
     lines += each[:MOST_RATERS]
     return _dots(lines, said("rater_axis", usual=usual), alt, at=median_of(own, usual.quantity))

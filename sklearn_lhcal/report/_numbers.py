@@ -193,13 +193,13 @@ class Intervals(NamedTuple):
         call = call_of(paired_difference, function.__name__, raters="fixed")
         return self._number(name, "difference", interval, tags_of(function), call)
 
-    def temperature(self) -> Number:
-        """The temperature that suits all cases."""
+    def scaled(self, name: str) -> Number:
+        """What temperature scaling of all cases found; it mixes only where probabilities are 0."""
         study = self.study.few
-        T = TemperatureScaling("proba").fit(study.z, study.labels.counts).temperature_
-        call = 'TemperatureScaling("proba").fit().temperature_'
+        fitted = TemperatureScaling("proba").fit(study.z, study.labels.counts)
+        call = f'TemperatureScaling("proba").fit().{name}_'
         about = np.nan, np.nan, self.level, len(study), call
-        return Number("temperature", "recalibrated", T, *about)
+        return Number(name, "recalibrated", getattr(fitted, f"{name}_", 0.0), *about)
 
     @property
     def how(self) -> dict:
@@ -259,7 +259,7 @@ def _plan(intervals: Intervals, recalibrated: Distribution | None) -> Iterator[C
             risk = "decision_risk", decision_risk, advised, subset
             yield partial(intervals.measure, *risk, cost_matrix=study.costs)
     if recalibrated is not None:
-        yield intervals.temperature
+        yield from (partial(intervals.scaled, name) for name in ("temperature", "mixing_weight"))
         for name in COMPARED:
             if name in chosen:
                 yield partial(intervals.compare, name, chosen[name], recalibrated)

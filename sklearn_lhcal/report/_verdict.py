@@ -115,9 +115,8 @@ def verdicts(
     if ("log_loss", "difference") in numbers:
         change = numbers[("log_loss", "difference")]
         advice = advice_state(state, change)
-        temperature = numbers[("temperature", "recalibrated")]
         about = {"state": advice, "verdict": state, "change": change}
-        words = said("advice", **about, temperature=temperature)
+        words = said("advice", **about, numbers=numbers)
         results.append(_sentence("advice", advice, words))
     return results
 

@@ -50,6 +50,10 @@ __all__ = ["main"]
 
 _USUAL = ["item", "rater", "label"]
 _OF_READINGS = ["case", "reader", "condition", "score", "truth"]
+_OPTIONS_OF_READINGS = {
+    *("readings", "columns", "patient", "sheet", "map", "compare", "threshold", "margin"),
+    *("level", "title", "sensitive", "fail_on", "command", "output", "seed", "quiet", "dry_run"),
+}
 
 # What each option holds. One of the first two is needed, and one of the next two.
 LABELS = {
@@ -111,7 +115,12 @@ def main(arguments: list[str] | None = None) -> int:
     parser = _parser()
     options = parser.parse_args(arguments)
     if bool(options.readings) == bool(options.proba or options.predicted_labels):
-        parser.error("one of --proba and --predicted-labels is required, but not by --readings")
+        parser.error(
+            "one of --proba and --predicted-labels is required, but not by --readings. Raters "
+            "without a model are compared in Python: label_histogram.krippendorff_alpha, "
+            "metrics.rater_table"
+        )
+    _check_options(parser, options)
     options.map = dict(options.map)
     options.classes = options.ordered or options.classes or None
     # a case alone, or with a rater and a label
@@ -243,6 +252,15 @@ def _parser() -> argparse.ArgumentParser:
     _add(command, {"--seed": "seed of random splits (default: 0)"}, type=int, default=0)
     _add(command, SWITCHES, action="store_true")
     return parser
+
+
+def _check_options(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:
+    """A usage error for options that would not be read."""
+    given = {name for name, x in vars(options).items() if x not in (None, [], False, "raise")}
+    other = given - _OPTIONS_OF_READINGS if options.readings else given & {"compare", "threshold"}
+    if other:
+        names = ", ".join(f"--{name.replace('_', '-')}" for name in sorted(other))
+        parser.error(f"{names}: {'not' if options.readings else 'only'} with --readings")
 
 
 def _add(command, options: dict[str, str], **how: Any) -> None:

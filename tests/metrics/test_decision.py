@@ -218,8 +218,8 @@ def test_decomposition_on_discrete_data(seed):
     """Eq. (8), its terms written out from the scoring rule, eq. (13), and all of the right sign."""
     rng = np.random.default_rng(seed)
     atoms = rng.dirichlet(np.ones(3), 4)
-    group = rng.integers(4, size=60)
-    y, C = rng.integers(3, size=60), rng.normal(size=(3, 3))
+    group = rng.integers(4, size=240)
+    y, C = rng.integers(3, size=240), rng.normal(size=(3, 3))
 
     def s(pi, rho):
         return rho @ C[:, (pi @ C).argmin()]
@@ -227,7 +227,7 @@ def test_decomposition_on_discrete_data(seed):
     present = np.unique(group)
     share = np.array([(group == g).mean() for g in present])
     phi = [np.bincount(y[group == g], minlength=3) / (group == g).sum() for g in present]
-    prior = np.bincount(y, minlength=3) / 60
+    prior = np.bincount(y, minlength=3) / 240
     resolution = share @ [s(prior, p) - s(p, p) for p in phi]
     reliability = share @ [s(atoms[g], p) - s(p, p) for g, p in zip(present, phi, strict=True)]
     parts = risk_decomposition(y, atoms[group], C)
@@ -235,6 +235,19 @@ def test_decomposition_on_discrete_data(seed):
     assert_allclose(parts[1:], [s(prior, prior), resolution, reliability], atol=1e-12)
     assert parts.risk == pytest.approx(parts.uncertainty - parts.resolution + parts.reliability)
     assert min(parts.resolution, parts.reliability) > -1e-12
+
+
+def test_few_samples_of_a_prediction_do_not_choose_their_own_decision():
+    """As of a forest: labels are drawn from its 83 predictions, so that nothing is to be saved."""
+    reliability = []
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        p = rng.choice(np.linspace(0.001, 0.08, 83), 3000)
+        ill = (rng.random(3000) < p).astype(int)
+        parts = risk_decomposition(ill, np.column_stack([1 - p, p]), [[0, 1], [20, 0]])
+        reliability.append(parts.reliability)
+    error = np.std(reliability) / np.sqrt(20)
+    assert abs(np.mean(reliability)) < 3 * error + 0.005
 
 
 def test_uncertainty_is_the_best_constant_decision(data, C):

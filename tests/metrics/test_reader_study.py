@@ -434,7 +434,7 @@ def test_floor_is_the_interval_for_these_readers():
     readings = Readings.from_matrix(y, dict(zip(NAMES, scores, strict=True)))
     found = reader_study(readings, compare=NAMES)
     assert found.difference.components.raters < found.difference.components.cells
-    assert "no difference between raters shown" in found.difference.notes[0]
+    assert "raters differ here no more than by chance" in found.difference.notes[0]
 
 
 def test_perfect_readers_have_clopper_and_pearsons_bound():

@@ -383,9 +383,9 @@ def expected(read, entry):
         return between_groups(read, entry, raters)
     if quantity.split("_")[-1] in ("error", "steps") and read.named and "calib" not in quantity:
         return of_raters(read, entry, raters)
-    if quantity == "temperature":
+    if quantity in ("temperature", "mixing_weight"):
         fitted = TemperatureScaling("proba").fit(read.z, read.counts)
-        return None, (fitted.temperature_, np.nan, np.nan)
+        return None, (getattr(fitted, f"{quantity}_", 0.0), np.nan, np.nan)
     if quantity == "equivalent_raters":
         found = comparison(read, "fixed")
         return None, (found.worth, found.worth_low, found.worth_high)

@@ -427,8 +427,9 @@ def _call_inner(estimator, X, cost_matrix, method: str):
     estimator, X = resolve(estimator, check_samples(X), method)
     if not hasattr(estimator, method):
         raise ValueError(
-            f"{type(estimator).__name__} decides nothing; wrap it in "
-            "DecisionCalibration(estimator, cost_matrix), or use metrics.bayes_decision."
+            f"{type(estimator).__name__} decides nothing: take metrics.bayes_decision of its "
+            "probabilities, or DecisionCalibration(model, cost_matrix) of a model that is not "
+            "calibrated yet."
         )
     call = getattr(estimator, method)
     if cost_matrix is None:

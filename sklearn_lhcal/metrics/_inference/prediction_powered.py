@@ -14,7 +14,7 @@ from sklearn.utils import check_random_state
 from ..._rows import Labels, PredictionLike, Rows, read_for, read_labels
 from ..._utils.arrays import Floats
 from ..._utils.checks import as_names, check_same_length, checked, errors_of
-from ..._utils.names import Side, check_row_names
+from ..._utils.names import Side, check_apart, check_row_names
 from ..._utils.results import ConfidenceInterval
 from ..._utils.types import Groups, LabelsLike, MetricFunction, Raters, Seed, Weights
 from .._evaluate import Metric, with_options
@@ -197,6 +197,7 @@ def _read(metric: Metric, y, own: tuple, proxy, others: tuple) -> tuple[MeanStat
     labels = read_labels(y)
     check_same_length(len(labels), proxy=proxy)
     check_row_names(y=y, proxy=proxy)
+    check_apart(proxy=proxy, proxy_rest=others[0])
     rows = read_for(metric, labels, *own)
     least = metric.tags.least_raters
     enough = np.flatnonzero(rows.contributes(least))
