@@ -437,7 +437,7 @@ def _count_matrix(a: NDArray, empty_rows: bool) -> Integers:
         raise ValueError(f"y contains negative counts ({_first(a < 0)}); {HINT}")
     if a.dtype.kind == "f" and (a != np.floor(a)).any():
         shares = np.allclose(a.sum(axis=1), 1, atol=1e-5)
-        exchanged = "Are y and the prediction exchanged? " if shares else ""
+        exchanged = "Were labels and probabilities exchanged? " if shares else ""
         raise ValueError(
             f"y contains fractional counts ({_first(a != np.floor(a))}). {exchanged}Give the "
             "counts, how many raters chose each class. KnownProbabilities is only for true class "
