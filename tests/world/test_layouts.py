@@ -498,7 +498,7 @@ def test_areas_of_readers_are_those_made_by_hand(name, tmp_path):
     # the third did not read one case under FFDM
     expected = {"reader01": (1, 6 / 9), "reader02": (8 / 9, 5 / 9), "reader03": (5.5 / 6, 4.5 / 9)}
     assert areas == {reader: pytest.approx(each) for reader, each in expected.items()}
-    assert "3 readers or models, 6 cases, 3 of them positive" in found["paragraphs"]["design"]
+    assert "3 readers, 6 cases, 3 of them positive" in found["paragraphs"]["design"]
 
 
 def test_the_same_frame_is_read_alike():

@@ -112,7 +112,8 @@ class ReaderStudy(NamedTuple):
         By the names of Obuchowski and Rockette: error, cov1, cov2, cov3, reader and condition x
         reader, where the same readers read under several conditions; else empty.
     design : str
-        "crossed", "split plot", "partial", "different readers", "model against readers" or "single
+        "crossed"; "split plot", groups of readers with cases of their own; "partial", some readings
+        are missing; "different readers" under each condition; "model against readers"; "single
         readers".
     metric, scale : str
         `scale` is that of the difference.
