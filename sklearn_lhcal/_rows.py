@@ -7,10 +7,9 @@ from functools import cached_property, partial
 from typing import Any, Self, TypeVar, cast, dataclass_transform
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import ClassifierMixin
 
-from ._utils.arrays import Floats, Mask, in_blocks
+from ._utils.arrays import in_blocks
 from ._utils.checks import (
     check_grouped,
     check_same_length,
@@ -36,7 +35,7 @@ from ._utils.names import (
     positions,
 )
 from ._utils.simplex import EPS, accuracy, check_proba, in_columns, row_sum
-from ._utils.types import ArrayLike, LabelsLike, Samples, Weights
+from ._utils.types import ArrayLike, Floats, LabelsLike, Mask, NDArray, Samples, Weights
 from .distributions import Distribution, PointMass, predict_dist
 from .label_histogram import Annotations as Annotations
 from .label_histogram import KnownProbabilities as KnownProbabilities

@@ -3,10 +3,9 @@
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from .arrays import Floats, Indices
 from .checks import any_array, as_floats, is_count, is_real
+from .types import Floats, Indices, NDArray
 
 # values this near, as parts of themselves, differ by rounding: 1 − Σz² by the order of its terms
 _ROUNDING = 1e-12

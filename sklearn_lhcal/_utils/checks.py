@@ -14,11 +14,9 @@ from types import FunctionType, UnionType
 from typing import Any, Literal, TypeVar, Union, cast, get_args, get_origin
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.utils import indexable
 
-from .arrays import Floats, Indices
-from .types import ArrayLike, Estimator
+from .types import ArrayLike, Estimator, Floats, Indices, NDArray
 
 Function = TypeVar("Function", bound=Callable)
 
@@ -26,6 +24,8 @@ Function = TypeVar("Function", bound=Callable)
 _MAY_BE_GAPS = (float, np.floating, datetime, np.datetime64, np.timedelta64)
 # What missing values are as text.
 _GAPS = ("", "none", "nan", "nat", "<na>")
+# Modules that warnings do not point at.
+_INSIDE = ("sklearn_lhcal.", "contextlib")
 _KINDS = {"m": "time spans", "M": "dates", "V": "records"}
 
 
@@ -167,7 +167,7 @@ def warn(message: str, category: type[Warning] = UserWarning) -> None:
     """Warn at the line of the first caller outside this package."""
     frame = sys._getframe(1)
     stacklevel = 2
-    while frame.f_back and frame.f_globals.get("__name__", "").startswith("sklearn_lhcal."):
+    while frame.f_back and frame.f_globals.get("__name__", "").startswith(_INSIDE):
         frame = frame.f_back
         stacklevel += 1
     warnings.warn(message, category, stacklevel=stacklevel)

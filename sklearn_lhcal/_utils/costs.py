@@ -3,12 +3,10 @@
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from .arrays import Floats, Indices
 from .checks import any_array, as_floats, check_finite, check_same_length
 from .names import Side, column_names, is_numeric, matched, positions, typed
-from .types import ArrayLike
+from .types import ArrayLike, Floats, Indices, NDArray
 
 
 class Costs(NamedTuple):

@@ -7,12 +7,10 @@ identity, and no product is made.
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
-from .arrays import Floats
 from .checks import any_array, as_floats, check_finite
 from .names import numbers_of
-from .types import ArrayLike
+from .types import ArrayLike, Floats, NDArray
 
 Distance = Literal["linear", "quadratic"] | ArrayLike | None
 # Eigenvalues of a table may be this far below 0, as parts of the largest: by rounding.

@@ -6,15 +6,14 @@ from functools import wraps
 from typing import TypeVar, cast
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn import get_config
 from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import has_fit_parameter
 
-from .arrays import Floats, Indices
 from .checks import check_params, check_sample_weight, take_params, take_rows
 from .names import positions
+from .types import Floats, Indices, NDArray
 
 Function = TypeVar("Function", bound=Callable)
 

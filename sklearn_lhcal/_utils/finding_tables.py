@@ -5,10 +5,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from .arrays import Floats
-from .checks import as_floats, errors_of
+from .checks import as_floats, errors_of, warn
 from .names import Side, column_names, matched
-from .types import ArrayLike
+from .types import ArrayLike, Floats
 
 
 def finding_table(findings: Side, table: ArrayLike, name: str) -> Floats:
@@ -35,4 +34,4 @@ def about_finding(name: Any, heard: dict) -> Iterator[None]:
 def warn_of_findings(heard: dict) -> None:
     """Each warning once, with the findings that it is about."""
     for (category, message), names in heard.items():
-        warnings.warn(f"Finding {', '.join(names)}: {message}", category, stacklevel=4)
+        warn(f"Finding {', '.join(names)}: {message}", category)

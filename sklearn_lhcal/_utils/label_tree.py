@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .arrays import Floats, Indices, Integers, Mask
 from .costs import expected_costs
+from .types import Floats, Indices, Integers, Mask
 
 # More states than this are not worth their time.
 MOST_STATES = 20_000

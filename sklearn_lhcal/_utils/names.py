@@ -13,11 +13,9 @@ from numbers import Real
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from .arrays import Indices
 from .checks import any_array, as_names, is_lazy, warn
-from .types import ArrayLike
+from .types import ArrayLike, Indices, NDArray
 
 _NUMBER = re.compile(r"-?\d+(\.\d+)?")
 

@@ -1,13 +1,13 @@
 """Searches for the minimum of a smooth function of parameters x (p,), convex or not."""
 
-import warnings
 from collections.abc import Callable
 
 import numpy as np
 from scipy.optimize import minimize
 from sklearn.exceptions import ConvergenceWarning
 
-from .arrays import Floats
+from .checks import warn
+from .types import Floats
 
 # The decrement, by which a last step would lower a quadratic function, nats.
 _TOLERANCE = 1e-10
@@ -67,8 +67,7 @@ def lbfgs(terms: Callable[[Floats], tuple[float, Floats]], x: Floats, tol: float
 
 
 def _warn() -> None:
-    warnings.warn(
+    warn(
         "The search for the parameters stopped before its minimum; calibrate on more samples.",
         ConvergenceWarning,
-        stacklevel=3,
     )

@@ -6,7 +6,7 @@ from functools import partial
 from inspect import signature
 from typing import Any, TypeVar
 
-from .arrays import Floats
+from .types import Floats
 
 Function = TypeVar("Function", bound=Callable)
 

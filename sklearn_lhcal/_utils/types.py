@@ -1,10 +1,15 @@
-"""What arguments may be, for signatures."""
+"""What arguments and results may be, for signatures: arrays by what they hold, too."""
 
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import NDArray as NDArray
+
+from .arrays import Floats as Floats
+from .arrays import Indices as Indices
+from .arrays import Integers as Integers
+from .arrays import Mask as Mask
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike as ArrayLike

@@ -19,26 +19,23 @@ From these v, x is sought again. Labels of one sample are worth ν of as many sa
 `VectorScaling`.
 """
 
-import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY
 from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import minimize
 from scipy.sparse import csr_matrix, issparse, kron
 from scipy.special import log_softmax
 
 from .._rows import parameters
-from .._utils.arrays import Floats, Indices
-from .._utils.checks import as_names, check_same_length, is_gap, n_rows
+from .._utils.checks import as_names, check_same_length, is_gap, n_rows, warn
 from .._utils.names import named_columns, positions
 from .._utils.results import DataFrame, frame_of, result
 from .._utils.search import newton
 from .._utils.simplex import row_sum
-from .._utils.types import ArrayLike, Samples
+from .._utils.types import ArrayLike, Floats, Indices, NDArray, Samples
 from ._base import _BaseCalibrator
 from ._scaling.fit import labels_worth
 from ._scaling.maps import FittedMap, Information, TemperatureMap
@@ -269,10 +266,9 @@ class GroupedCalibration(_BaseCalibrator):
             )
         for names, size in zip(factors, sizes, strict=True):
             if size == 1 or size > len(names) / 2:
-                warnings.warn(
+                warn(
                     f"by makes {size} group(s) of {len(names)} samples, such as '{names[0]}': a "
-                    "single group teaches nothing, and groups of single samples next to nothing.",
-                    stacklevel=4,
+                    "single group teaches nothing, and groups of single samples next to nothing."
                 )
 
     def _fit_map(self, rows):

@@ -4,21 +4,19 @@ Letters: s_ik the score of class k in sample i; μ̂_i the labels of sample i as
 number of units, samples or groups of samples; w_i the share of sample i in its unit.
 """
 
-import warnings
 from abc import abstractmethod
 from dataclasses import KW_ONLY
 from typing import Any, ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.model_selection import GroupShuffleSplit
 
 from .._rows import Labels, parameters, predicted_dist
-from .._utils.arrays import Floats, Indices, Mask, in_blocks, row_units
-from .._utils.checks import check_sample_weight, check_samples, read_groups, take_rows
+from .._utils.arrays import in_blocks, row_units
+from .._utils.checks import check_sample_weight, check_samples, read_groups, take_rows, warn
 from .._utils.estimators import atomic, resolve
 from .._utils.names import check_row_names
-from .._utils.types import Groups, LabelsLike, Samples, Seed
+from .._utils.types import Floats, Groups, Indices, LabelsLike, Mask, NDArray, Samples, Seed
 from ._base import Calibrated, TrainingRows, _Wrapper, classifier_of, read_for_fit
 from ._scaling.ordinal import check_order, median_scores
 
@@ -277,9 +275,8 @@ class ConformalClassifier(_Guarantee):
         s = _SCORES[self.conformity_score](rows.z)
         threshold = vote_threshold(s, rows.mu, rows.units, self.confidence_level)
         if s.max() <= threshold < np.inf:
-            warnings.warn(
+            warn(
                 "Sets hold all classes: smaller ones cover too few labels, and the outputs do not "
-                "tell which classes come next, as one-hot outputs do not. Give probabilities.",
-                stacklevel=4,
+                "tell which classes come next, as one-hot outputs do not. Give probabilities."
             )
         return {"threshold_": threshold}

@@ -4,13 +4,11 @@ from dataclasses import KW_ONLY
 from typing import Literal, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import log_softmax, logsumexp
 from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from .._rows import DistributionClassifierMixin, parameters, read_labels
-from .._utils.arrays import Floats
 from .._utils.checks import check_params, check_same_length, check_samples, holds_text, plain_array
 from .._utils.devices import on_host
 from .._utils.estimators import atomic
@@ -24,7 +22,7 @@ from .._utils.names import (
     sorted_names,
 )
 from .._utils.simplex import EPS, check_proba, row_sum, softmax
-from .._utils.types import ArrayLike, LabelsLike, Samples
+from .._utils.types import ArrayLike, Floats, LabelsLike, NDArray, Samples
 from ..distributions import Distribution, PointMass
 
 

@@ -5,24 +5,22 @@
 Letters: S nodes of Q in each of n samples, K classes, R raters, T labels.
 """
 
-import warnings
 from collections.abc import Hashable, Iterator
 from dataclasses import KW_ONLY
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.interpolate import CubicSpline
 from scipy.optimize import minimize_scalar
 from scipy.special import logsumexp
 
 from .._rows import Annotations, parameters, read_labels
-from .._utils.arrays import Floats, Indices, in_blocks
-from .._utils.checks import any_array, as_names, check_same_length
+from .._utils.arrays import in_blocks
+from .._utils.checks import any_array, as_names, check_same_length, warn
 from .._utils.names import positions
 from .._utils.search import lbfgs
 from .._utils.simplex import EPS, log, row_sum
-from .._utils.types import ArrayLike, LabelsLike, Samples
+from .._utils.types import ArrayLike, Floats, Indices, LabelsLike, NDArray, Samples
 from ..distributions import Distribution, Mixture, PointMass
 from ._base import _BaseCalibrator
 from ._rows import CalibrationRows
@@ -455,4 +453,4 @@ def _ratings(rows: CalibrationRows) -> tuple[Ratings | None, NDArray]:
 
 
 def _warn(why: str) -> None:
-    warnings.warn(f"{why} All effects of readers are 0.", stacklevel=6)
+    warn(f"{why} All effects of readers are 0.")

@@ -5,16 +5,15 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import log_softmax
 
 from .._rows import Labels, predicted_dist
 from .._rows import inversion as inversion
 from .._rows import parameters as parameters
-from .._utils.arrays import Floats, Indices
 from .._utils.checks import take_rows
 from .._utils.estimators import own_columns, resolve
 from .._utils.simplex import EPS, row_sum, softmax
+from .._utils.types import Floats, Indices, NDArray
 from ..distributions import Distribution, Mixture, PointMass
 from ._precomputed import PrecomputedClassifier, log_proba
 

@@ -1,13 +1,11 @@
 """Images mixed in pairs, so that raters have something to disagree on; and such digits."""
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.datasets import load_digits
 from sklearn.utils import Bunch, check_random_state
 
-from .._utils.arrays import Floats
 from .._utils.checks import check_same_length, checked, plain_array
-from .._utils.types import ArrayLike, LabelsLike, Seed
+from .._utils.types import ArrayLike, Floats, LabelsLike, NDArray, Seed
 from ..label_histogram._labels import names_of, read_labels
 from ._download import description
 from ._made import check_raters, draw_counts

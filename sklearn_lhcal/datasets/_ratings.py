@@ -3,7 +3,7 @@
 import numpy as np
 from sklearn.utils import Bunch
 
-from .._utils.arrays import Integers
+from .._utils.types import Integers
 from ._download import description, text_of
 
 

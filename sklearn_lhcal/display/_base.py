@@ -5,11 +5,10 @@ from inspect import signature
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from .._rows import rows_of
 from .._utils.checks import checked
-from .._utils.types import Estimator, LabelsLike, Samples
+from .._utils.types import Estimator, LabelsLike, NDArray, Samples
 from ..distributions import Distribution
 
 if TYPE_CHECKING:

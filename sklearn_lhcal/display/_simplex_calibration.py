@@ -3,13 +3,12 @@
 from typing import Literal, NamedTuple, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.spatial import cKDTree
 
 from .._rows import PredictionLike, Rows, class_column, class_names, read_rows
 from .._utils.checks import as_names, checked
 from .._utils.results import result
-from .._utils.types import ArrayLike, LabelsLike, Weights
+from .._utils.types import ArrayLike, LabelsLike, NDArray, Weights
 from ..metrics import loo_bandwidth
 from ._base import NOTE, Axes, PredictionDisplay, color_of, styled
 

@@ -4,11 +4,11 @@ from collections.abc import Callable
 
 import numpy as np
 from numpy.polynomial.polynomial import polyval
-from numpy.typing import NDArray
 from scipy.special import xlog1py
 
-from .._utils.arrays import Floats, in_blocks
+from .._utils.arrays import in_blocks
 from .._utils.simplex import gini
+from .._utils.types import Floats, NDArray
 
 
 def cross_moment(z: Floats, pairs: Floats | None) -> Floats:

@@ -3,11 +3,10 @@
 from math import fsum
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import expit, gammaln, xlogy
 
-from .._utils.arrays import Floats
 from .._utils.rising import log_rising, stirling
+from .._utils.types import Floats, NDArray
 from ._arithmetic import bennett
 
 # Labels of a sample, from which log-factorials cancel: to 1e-9 there, to 1e-5 at 1e10.

@@ -1,16 +1,14 @@
 """The predictive distribution of any classifier, and the value of one more label."""
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.utils import check_array
 
-from .._utils.arrays import Floats
 from .._utils.checks import check_samples, checked
 from .._utils.costs import expected_costs
 from .._utils.distances import Distance, points
 from .._utils.estimators import resolve
 from .._utils.simplex import in_columns
-from .._utils.types import ArrayLike, Estimator, Samples
+from .._utils.types import ArrayLike, Estimator, Floats, NDArray, Samples
 from ._arithmetic import by_blocks
 from ._base import Distribution, PointMass
 from ._label_policy import costs_of

@@ -14,7 +14,6 @@ from sklearn.utils.validation import check_is_fitted
 from torch import nn
 
 from .._rows import DistributionClassifierMixin, parameters, read_labels, weight_of
-from .._utils.arrays import Floats
 from .._utils.checks import check_samples, checked, warn
 from .._utils.estimators import (
     atomic,
@@ -25,7 +24,7 @@ from .._utils.estimators import (
     take_feature_names,
     with_own_module,
 )
-from .._utils.types import Estimator, LabelsLike, Samples, Seed, Weights
+from .._utils.types import Estimator, Floats, LabelsLike, Samples, Seed, Weights
 from ..distributions import Ensemble
 
 # those that drop whole channels, and all

@@ -1,6 +1,5 @@
 """A sparse Gaussian process classifier for labels and label histograms."""
 
-import warnings
 from dataclasses import KW_ONLY
 from typing import Literal, Self
 
@@ -13,14 +12,13 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from .._rows import DistributionClassifierMixin, parameters, read_labels, weight_of
-from .._utils.arrays import Floats
-from .._utils.checks import check_samples, plain_array
+from .._utils.checks import check_samples, plain_array, warn
 from .._utils.devices import check_device, moved, on_cpu, on_host
 from .._utils.estimators import atomic
 from .._utils.names import check_row_names
 from .._utils.progress import Progress
 from .._utils.simplex import row_sum, softmax
-from .._utils.types import ArrayLike, LabelsLike, Samples, Seed, Verbose, Weights
+from .._utils.types import ArrayLike, Floats, LabelsLike, Samples, Seed, Verbose, Weights
 from ..distributions import Distribution, Ensemble, LogisticNormal, PointMass
 from ._hyperparameters import (
     Learned,
@@ -273,11 +271,10 @@ class SparseGPClassifier(DistributionClassifierMixin, BaseEstimator):
         latent = follow(latent, steps, history, report)
         rose = np.diff(history[-2:]).max(initial=0.0)
         if len(history) >= self.max_iter and rose > labels.of_bound(self.tol):
-            warnings.warn(
+            warn(
                 f"The bound still rose by {rose:.3g} nats in the last of {self.max_iter} passes; "
                 "raise max_iter.",
                 ConvergenceWarning,
-                stacklevel=5,
             )
         if self.polish:
             steps = likelihood.polish(features, latent, **passes)

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .._utils.arrays import Floats
+from .._utils.types import Floats
 from ._kernels import Kernel
 from ._likelihoods import Likelihood, Settled, normal_draws
 from ._variational import JITTER, Data, Features, Latent, diagonal, local_terms, narrow, prior

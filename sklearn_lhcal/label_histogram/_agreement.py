@@ -4,7 +4,6 @@ Letters: y_ik counts, n_i raters and μ̂_i shares of sample i, w_i weights of s
 of classes, π class shares, p_r those of rater r.
 """
 
-import warnings
 from collections.abc import Callable
 from functools import partial
 from typing import Literal, NamedTuple
@@ -13,11 +12,10 @@ import numpy as np
 from scipy import sparse
 from sklearn.exceptions import UndefinedMetricWarning
 
-from .._utils.arrays import Floats
-from .._utils.checks import as_floats, check_finite
+from .._utils.checks import as_floats, check_finite, warn
 from .._utils.names import numbers_of
 from .._utils.tags import MeanOfTerms, OfSums, metric
-from .._utils.types import ArrayLike, LabelsLike, Weights
+from .._utils.types import ArrayLike, Floats, LabelsLike, Weights
 from ._annotations import Annotations
 from ._labels import Labels, read_labels, weight_of
 
@@ -43,11 +41,10 @@ def score(function: Callable, y, weights, sample_weight) -> float:
     with np.errstate(invalid="ignore"):
         result = vars(function)["tags"].value(rows, weights=weights)
     if np.isnan(result):
-        warnings.warn(
+        warn(
             "Agreement is undefined and set to NaN: no sample with a positive weight has two "
             "labels, or all labels are of one class.",
             UndefinedMetricWarning,
-            stacklevel=3,
         )
     return result
 

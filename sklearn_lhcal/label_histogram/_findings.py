@@ -5,9 +5,7 @@ from collections.abc import Hashable, Mapping
 from typing import Any, Literal, NoReturn, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
-from .._utils.arrays import Integers
 from .._utils.checks import (
     as_floats,
     as_names,
@@ -22,7 +20,7 @@ from .._utils.checks import (
 )
 from .._utils.finding_tables import finding_table
 from .._utils.names import Side, check_classes, check_row_names, column_names, positions, row_names
-from .._utils.types import ArrayLike, Selection
+from .._utils.types import ArrayLike, Integers, NDArray, Selection
 from ._annotations import Annotations
 from ._labels import Labels
 from ._long_table import coded, placed, read_table, without_others

@@ -15,12 +15,11 @@ import sys
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone, is_classifier
 from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from .._utils.arrays import Floats, row_blocks
+from .._utils.arrays import row_blocks
 from .._utils.checks import check_samples
 from .._utils.estimators import (
     atomic,
@@ -32,7 +31,7 @@ from .._utils.estimators import (
 )
 from .._utils.names import positions
 from .._utils.simplex import accuracy, in_columns, softmax
-from .._utils.types import Estimator, LabelsLike, Samples, Weights
+from .._utils.types import Estimator, Floats, LabelsLike, NDArray, Samples, Weights
 from ._labels import read_labels, weight_of
 
 

@@ -5,11 +5,10 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from .._utils.arrays import Indices
 from .._utils.checks import any_array, as_names, check_values, holds_text, is_gap
 from .._utils.names import check_classes, column_names, numbers_of, positions, sorted_names, typed
+from .._utils.types import Indices, NDArray
 from ._labels import Labels, given_order, one_hot
 
 # a day and a month, whichever comes first

@@ -5,12 +5,10 @@ from pathlib import Path
 from typing import Any, NamedTuple, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
-from .._utils.arrays import Floats, Integers
 from .._utils.checks import as_floats, check_same_length, checked, errors_of, is_gap, n_rows
 from .._utils.names import check_row_names, row_names, typed
-from .._utils.types import ArrayLike
+from .._utils.types import ArrayLike, Floats, Integers, NDArray
 from ._long_table import as_columns, coded, named_by, rater_names
 
 

@@ -4,12 +4,11 @@ from collections.abc import Callable
 from itertools import combinations_with_replacement
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import gammaln
 
-from .._utils.arrays import Floats, Integers, in_blocks
+from .._utils.arrays import in_blocks
 from .._utils.checks import checked
-from .._utils.types import ArrayLike, LabelsLike
+from .._utils.types import ArrayLike, Floats, Integers, LabelsLike, NDArray
 from ._labels import Labels, read_labels
 
 

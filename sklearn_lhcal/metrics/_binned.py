@@ -10,11 +10,11 @@ from collections.abc import Callable, Iterator
 from typing import Any, Literal, NamedTuple, cast
 
 import numpy as np
-from numpy.typing import NDArray
 
 from .._rows import Annotations, Rows
-from .._utils.arrays import Floats, Indices, Mask, row_blocks
+from .._utils.arrays import row_blocks
 from .._utils.bins import Bins
+from .._utils.types import Floats, Indices, Mask, NDArray
 
 Correction = Literal["residual", "label"] | None
 # disjoint pairs of raters need so many

@@ -9,7 +9,6 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from .._rows import (
     PredictionLike,
@@ -20,14 +19,13 @@ from .._rows import (
     read_prediction,
     read_with_costs,
 )
-from .._utils.arrays import Floats
 from .._utils.bins import below
 from .._utils.checks import check_same_length, check_sample_weight, checked
 from .._utils.costs import Costs, bayes_columns, check_cost_matrix, expected_cost, of_decisions
 from .._utils.names import Side, check_row_names
 from .._utils.results import result
 from .._utils.tags import MeanOfTerms, metric
-from .._utils.types import ArrayLike, Bandwidth, LabelsLike, Weights
+from .._utils.types import ArrayLike, Bandwidth, Floats, LabelsLike, NDArray, Weights
 from ._binned import group_means
 from ._evaluate import score, weighted
 from ._kernel_bandwidth import as_tensor, choose_bandwidth

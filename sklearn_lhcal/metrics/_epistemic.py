@@ -3,22 +3,20 @@
 P3 is the paper "The evaluation and calibration of epistemic uncertainty estimates". Letters: μ̂
 label frequencies, g gain, e estimate, T samples, B_m samples of bin m."""
 
-import warnings
 from typing import Literal, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.stats import spearmanr
 from sklearn.exceptions import UndefinedMetricWarning
 from sklearn.utils import check_random_state
 
 from .._rows import read_labels
-from .._utils.arrays import Floats, Indices, in_batches
+from .._utils.arrays import in_batches
 from .._utils.bins import Bins
-from .._utils.checks import as_floats, as_names, check_same_length, checked, distinct, is_gap
+from .._utils.checks import as_floats, as_names, check_same_length, checked, distinct, is_gap, warn
 from .._utils.names import check_row_names, is_numeric, positions, sorted_names
 from .._utils.tags import Tags, metric
-from .._utils.types import ArrayLike, BinsLike, LabelsLike, Seed, Strategy
+from .._utils.types import ArrayLike, BinsLike, Floats, Indices, LabelsLike, NDArray, Seed, Strategy
 
 # gains drawn at once
 _DRAWS = 2_000_000
@@ -274,10 +272,8 @@ def epistemic_correlation(gain: ArrayLike, uncertainty: ArrayLike) -> float:
     """
     g, e = check_gains(gain, uncertainty)
     if reason := _no_ranks(g, e):
-        warnings.warn(
-            f"epistemic_correlation is undefined and set to NaN: {reason}.",
-            UndefinedMetricWarning,
-            stacklevel=2,
+        warn(
+            f"epistemic_correlation is undefined and set to NaN: {reason}.", UndefinedMetricWarning
         )
         return float("nan")
     return float(spearmanr(g, e).statistic)

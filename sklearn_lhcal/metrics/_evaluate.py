@@ -1,20 +1,18 @@
 """How samples become the number of a metric, from the tags that it carries."""
 
-import warnings
 from collections.abc import Callable
 from functools import partial
 from inspect import signature
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.exceptions import UndefinedMetricWarning
 
 from .._rows import Rows, read_for
-from .._utils.arrays import Floats, Indices
-from .._utils.checks import check_arguments
+from .._utils.checks import check_arguments, warn
 from .._utils.distances import Distance, half_squares, placed, points
 from .._utils.tags import MeanOfTerms, Tags, defaults_of, tags_of, unwrapped
+from .._utils.types import Floats, Indices, NDArray
 
 # losses whose truth is 0 at least, though an unbiased estimate may be negative
 mean_loss = partial(MeanOfTerms, greater_is_better=False, bounds=(0.0, np.inf))
@@ -138,9 +136,8 @@ def weighted(rows: Rows, losses: Floats) -> tuple[NDArray, NDArray]:
 def undefined(name: str, least_raters: int) -> float:
     """NaN, with the one warning that says why."""
     needs = f"{least_raters} raters or more" if least_raters > 1 else "a rater or more"
-    warnings.warn(
+    warn(
         f"{name} is undefined and set to NaN: no sample with a positive weight has {needs}.",
         UndefinedMetricWarning,
-        stacklevel=5,
     )
     return float("nan")

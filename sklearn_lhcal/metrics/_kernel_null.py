@@ -12,10 +12,10 @@ from scipy.sparse import csr_matrix
 from sklearn.utils import check_random_state
 
 from .._rows import Annotations, PredictionLike, Rows, read_rows
-from .._utils.arrays import Floats, Indices, in_batches
+from .._utils.arrays import in_batches
 from .._utils.checks import checked
 from .._utils.simplex import EPS, votes_of
-from .._utils.types import ArrayLike, Groups, KernelKind, LabelsLike, Seed, Weights
+from .._utils.types import ArrayLike, Floats, Groups, Indices, KernelKind, LabelsLike, Seed, Weights
 from ._binned import raters_repeat
 from ._epistemic import check_levels
 from ._evaluate import signed_root

@@ -12,10 +12,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .._utils.arrays import Floats
 from .._utils.checks import checked
 from .._utils.costs import check_cost_matrix
-from .._utils.types import ArrayLike
+from .._utils.types import ArrayLike, Floats
 from ._losses import _MeanOverRows, frequencies
 
 

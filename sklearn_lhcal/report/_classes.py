@@ -12,8 +12,8 @@ from scipy.special import expit, logit
 
 from .. import metrics
 from .._rows import Rows, read_rows
-from .._utils.arrays import Floats
 from .._utils.tags import MeanOfTerms, OfRows, defaults_of, metric, tags_of
+from .._utils.types import Floats
 from ..metrics import expected_calibration_error, subgroup_audit
 from ._numbers import MOST_CLASSES, Intervals, Number, ratio
 from ._words import said

@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from .._utils.arrays import Floats
 from .._utils.distances import is_linear
 from .._utils.simplex import votes_of
+from .._utils.types import Floats
 from ..label_histogram import cohen_kappa, percent_agreement
 from ..metrics import expected_accuracy, rater_comparison, rater_group_difference, rater_table
 from ._numbers import MOST_CLASSES, Intervals, Number, call_of

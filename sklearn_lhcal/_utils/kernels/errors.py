@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..arrays import Floats
+from ..types import Floats
 from . import smoothing
 from .smoothing import Groups, LogWeight, Moments, clipped
 

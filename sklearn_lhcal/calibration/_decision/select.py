@@ -19,22 +19,21 @@ all samples, and once without each of J folds.
    fold by as many standard errors: `default_decisions`.
 """
 
-import warnings
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from scipy.ndimage import gaussian_filter1d
 from scipy.special import expit
 from scipy.stats import rankdata
 from torch import Tensor, nn
 
-from ..._utils.arrays import Floats, Indices
+from ..._utils.checks import warn
 from ..._utils.costs import bayes_columns, relative
 from ..._utils.progress import Progress
 from ..._utils.results import ConfidenceInterval
+from ..._utils.types import Floats, Indices, NDArray
 from .._rows import CalibrationRows, Split
 from .._scaling.fit import constant
 from .._scaling.maps import FittedMap, TemperatureMap, VectorMap, transform
@@ -337,11 +336,10 @@ def choose(found: OutOfFold, search: Search) -> tuple[int, dict, ConfidenceInter
 def _warn_of_doubt(n_rows: int, nll: float, gain: ConfidenceInterval) -> None:
     """Where a candidate looks better, and could be worse by more than NLL's whole risk."""
     if gain.estimate < 0 and gain.high > nll:
-        warnings.warn(
+        warn(
             f"The {n_rows} calibration samples cannot tell whether calibrating for decisions pays: "
             f"out of fold it changes the cost of a sample by {gain.estimate:.3g}, 95% interval "
             f"{gain.low:.3g} to {gain.high:.3g}, but expensive mistakes may be missing. The least "
             "log loss is kept; more samples of their classes would tell.",
             DecisionCalibrationWarning,
-            stacklevel=7,
         )

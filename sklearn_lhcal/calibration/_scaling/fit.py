@@ -47,7 +47,6 @@ Where π explains more than a few labels another search begins at the optimum wi
 lower minimum is taken: large biases may lie in another valley.
 """
 
-import warnings
 from collections.abc import Iterator, Sequence
 from copy import copy
 from dataclasses import replace
@@ -61,8 +60,9 @@ from scipy.optimize import minimize
 from scipy.special import expit, log_expit
 from sklearn.exceptions import ConvergenceWarning
 
-from ..._utils.arrays import Floats, Indices, Mask
+from ..._utils.checks import warn
 from ..._utils.simplex import EPS, gini, row_max, row_sum, softmax
+from ..._utils.types import Floats, Indices, Mask
 from .._rows import CalibrationRows, inversion
 from .maps import ClassInformation, Family, FittedMap, Information, TemperatureMap, VectorMap
 
@@ -516,7 +516,7 @@ def _best_of_grid(loss: LogLoss, prior: Prior) -> Floats:
     return grid[np.argmin(values)]
 
 
-def warn(rows: CalibrationRows, maps: list[FittedMap], of_zeros: str, of_search: str) -> None:
+def warn_of(rows: CalibrationRows, maps: list[FittedMap], of_zeros: str, of_search: str) -> None:
     """Warn of small weights, zeros, separable labels, and searches that did not end.
 
     `of_zeros` and `of_search` are the remedies.
@@ -527,10 +527,9 @@ def warn(rows: CalibrationRows, maps: list[FittedMap], of_zeros: str, of_search:
         _warn_of_zeros(rows, of_zeros)
         _warn_of_separation(rows, maps[0])
     if not all(one.converged for one in maps):
-        warnings.warn(
+        warn(
             f"The search for the parameters stopped before its minimum; {of_search}.",
             ConvergenceWarning,
-            stacklevel=5,
         )
 
 
@@ -538,10 +537,9 @@ def _warn_of_weights(rows: CalibrationRows) -> None:
     n = len(rows)
     total = rows.weight.sum()
     if total < _FRACTION * n:
-        warnings.warn(
+        warn(
             f"The weights of {n} calibration samples sum to {total:.3g}. Weights count samples, so "
-            "it is fitted as if there were so few; divide the weights by their mean.",
-            stacklevel=6,
+            "it is fitted as if there were so few; divide the weights by their mean."
         )
 
 
@@ -549,10 +547,9 @@ def _warn_of_exchanged(rows: CalibrationRows) -> None:
     """Where a class is labelled less often the more probable it is said to be."""
     errors = inversion(rows.frequencies, rows.log_proba, rows.weight)
     if errors:
-        warnings.warn(
+        warn(
             "Classes are labelled less often the more probable they are said to be, by "
-            f"{errors:.1f} standard errors: are columns exchanged, or is the sign of a score?",
-            stacklevel=6,
+            f"{errors:.1f} standard errors: are columns exchanged, or is the sign of a score?"
         )
 
 
@@ -562,11 +559,10 @@ def _warn_of_zeros(rows: CalibrationRows, remedy: str) -> None:
     refuted = (rows.proba < EPS) & (rows.counts > 0)
     n_refuted = int(refuted.any(axis=1).sum())
     if n_refuted:
-        warnings.warn(
+        warn(
             f"{n_refuted} of {len(rows)} calibration samples have labels to which the classifier "
             f"gives no probability (below {EPS:g}), so the loss depends on the clip there. The "
-            f"remedy is {remedy}.",
-            stacklevel=6,
+            f"remedy is {remedy}."
         )
 
 
@@ -576,8 +572,7 @@ def _warn_of_separation(rows: CalibrationRows, fitted: FittedMap) -> None:
     below = ~fitted.family.best(fitted.mapped(rows.log_proba))
     # one label below the best class of the transform will do
     if below.any() and not rows.counts[below].any():
-        warnings.warn(
+        warn(
             "The calibration labels are separable and do not limit the confidence of predictions; "
-            "only a prior does, where there is one. Calibrate on more samples.",
-            stacklevel=6,
+            "only a prior does, where there is one. Calibrate on more samples."
         )

@@ -9,13 +9,12 @@ from functools import reduce
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import minimize
 from scipy.special import expit
 
-from ..._utils.arrays import Floats, Indices
 from ..._utils.progress import Progress
 from ..._utils.simplex import log
+from ..._utils.types import Floats, Indices, NDArray
 from .._rows import CalibrationRows
 from .fit import constant, fit_shrunk, fit_temperature, labels_worth, mixing_probabilities, toward_1
 from .maps import MOST_EXACT, BiasCorrectedMap, FittedMap, MatrixMap, SplineMap, VectorMap

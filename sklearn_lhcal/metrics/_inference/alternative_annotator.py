@@ -1,19 +1,17 @@
 """The alternative annotator test of Calderon, Reichart and Dror (2025)."""
 
-import warnings
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.stats import beta, false_discovery_control
 from scipy.stats import t as student
 from sklearn.exceptions import UndefinedMetricWarning
 
 from ..._rows import Annotations, PredictionLike, read_rows
-from ..._utils.arrays import Floats, Mask
-from ..._utils.checks import checked
+from ..._utils.checks import checked, warn
 from ..._utils.distances import Distance
 from ..._utils.results import DataFrame, frame_of, result
+from ..._utils.types import Floats, Mask, NDArray
 from .._evaluate import apart
 from .rater_comparison import compared, named_raters, of_reader
 
@@ -148,10 +146,9 @@ def alternative_annotator_test(
     replaced = false_discovery_control(p_value, method="by") <= false_discovery_rate
     raters = labels.raters[tested]
     if not len(tested):
-        warnings.warn(
+        warn(
             f"No rater has {max(least_rows, 2)} samples that another rated: nobody is tested.",
             UndefinedMetricWarning,
-            stacklevel=2,
         )
         return AlternativeAnnotatorTest(np.nan, False, np.nan, raters, p_value, replaced)
     rate = float(replaced.mean())

@@ -18,7 +18,7 @@ from scipy.stats import norm
 from sklearn.utils import check_random_state
 
 from ..._rows import PredictionLike, Rows, class_names, read_labels, read_rows
-from ..._utils.arrays import Floats, Indices, Mask, in_batches, row_units
+from ..._utils.arrays import in_batches, row_units
 from ..._utils.checks import (
     as_floats,
     as_names,
@@ -31,7 +31,7 @@ from ..._utils.checks import (
 from ..._utils.names import check_row_names, named_columns
 from ..._utils.results import DataFrame, frame_of, result
 from ..._utils.simplex import EPS, row_sum, softmax
-from ..._utils.types import ArrayLike, Groups, LabelsLike, Seed, Weights
+from ..._utils.types import ArrayLike, Floats, Groups, Indices, LabelsLike, Mask, Seed, Weights
 from ...distributions import PointMass
 from .._binned import raters_repeat
 from .._kernel_null import Draw, check_draws, correlation, label_draws, signs

@@ -5,15 +5,13 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..._rows import PredictionLike, Rows, class_column, class_names, read_rows, read_with_costs
-from ..._utils.arrays import Floats, Indices
 from ..._utils.checks import as_floats, checked
 from ..._utils.costs import Costs, bayes_columns, check_cost_matrix, expected_cost
 from ..._utils.names import positions, sorted_names
 from ..._utils.results import ConfidenceInterval, DataFrame, fields, frame_of, result
-from ..._utils.types import ArrayLike, Groups, LabelsLike, Raters, Weights
+from ..._utils.types import ArrayLike, Floats, Groups, Indices, LabelsLike, NDArray, Raters, Weights
 from .._decision import acts_on, benefits, decision_risk
 from .intervals import confidence_interval, interval_over_splits, paired_difference
 from .means import intervals_of_means

@@ -15,7 +15,14 @@ from sklearn.utils import check_random_state
 
 from ..._rows import Annotations, MultiLabelCounts
 from ..._utils.arrays import Floats, Indices, Integers, row_units
-from ..._utils.checks import check_same_length, check_sample_weight, checked, read_groups, take_rows
+from ..._utils.checks import (
+    check_same_length,
+    check_sample_weight,
+    checked,
+    read_groups,
+    take_rows,
+    warn,
+)
 from ..._utils.finding_tables import about_finding, finding_table, warn_of_findings
 from ..._utils.names import check_row_names
 from ..._utils.results import ConfidenceInterval, DataFrame, fields, frame_of, result
@@ -201,7 +208,7 @@ def per_finding(
         rows = np.flatnonzero(counts[used, f])
         with about_finding(name, heard):
             if len(np.unique(design.rows.code[rows])) < 2:
-                warnings.warn(_TOO_FEW, UndefinedMetricWarning, stacklevel=2)
+                warn(_TOO_FEW, UndefinedMetricWarning)
                 continue
             labels, z, weight, unit = (
                 take_rows(a, used[rows]) for a in (y.of(name), given[f], w, groups)

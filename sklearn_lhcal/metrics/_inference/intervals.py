@@ -6,7 +6,6 @@ resamples raters is too: a repeated rater agrees with himself. For risks there i
 no variance.
 """
 
-import warnings
 from collections.abc import Callable
 from typing import Any, Literal, cast
 
@@ -16,7 +15,7 @@ from sklearn.utils import check_random_state
 
 from ..._rows import PredictionLike, Rows
 from ..._utils.arrays import Floats, row_units
-from ..._utils.checks import as_floats, check_finite, checked
+from ..._utils.checks import as_floats, check_finite, checked, warn
 from ..._utils.costs import check_cost_matrix
 from ..._utils.results import ConfidenceInterval, VarianceComponents
 from ..._utils.tags import Tags, tags_of, unwrapped
@@ -306,11 +305,9 @@ def _warn_if_biased(metric: Callable, options: dict) -> None:
     if not tags_of(metric, **options).biased:
         return
     function, _ = unwrapped(metric, {})
-    warnings.warn(
+    warn(
         f"{function.__name__} is biased upwards, and its interval lies too high; "
-        "use bias_correction where it has one.",
-        UserWarning,
-        stacklevel=3,
+        "use bias_correction where it has one."
     )
 
 
@@ -318,11 +315,10 @@ def _warn_if_rare(name: str, rows: Rows, panel: Panel) -> None:
     """Warn where all classes but one are rare, and raters few, of a metric that one may rule."""
     said = rows.weight @ rows.labels.counts
     if 1 - said.max() / said.sum() < _RARE and panel.worth < _SEVERAL_RATERS:
-        warnings.warn(
+        warn(
             f"Fewer than {_RARE:.0%} of the labels are not of the commonest class: one more rater "
             f"may change {name} much, and intervals for new raters may cover too rarely; "
-            f"{FIXED_RATERS}",
-            stacklevel=5,
+            f"{FIXED_RATERS}"
         )
 
 

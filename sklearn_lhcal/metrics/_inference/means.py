@@ -8,13 +8,13 @@ from collections.abc import Callable, Sequence
 from typing import Any, cast
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.stats import t as student
 from sklearn.utils import check_random_state
 
 from ..._rows import Annotations, Rows
-from ..._utils.arrays import Floats, Indices, row_units
+from ..._utils.arrays import row_units
 from ..._utils.results import VarianceComponents
+from ..._utils.types import Floats, Indices, NDArray
 from .replicates import MeanStatistic, Terms
 from .scarce import ends_of_few, possible_terms
 from .two_way import (

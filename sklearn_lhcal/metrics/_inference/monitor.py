@@ -4,14 +4,13 @@ from math import log
 from typing import Any, NamedTuple, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import logsumexp
 
 from ..._rows import PredictionLike, Rows, read_rows
-from ..._utils.arrays import Floats, row_blocks
+from ..._utils.arrays import row_blocks
 from ..._utils.checks import checked
 from ..._utils.results import result
-from ..._utils.types import LabelsLike
+from ..._utils.types import Floats, LabelsLike, NDArray
 from .._disagreement import pair_rates
 
 # the stakes λ, and the least log-probability in a residual

@@ -16,13 +16,12 @@ from scipy.stats import t as student
 from sklearn.utils import check_random_state
 
 from ..._rows import Annotations, PredictionLike, Rows, read_labels, read_rows, with_votes
-from ..._utils.arrays import Floats, Indices, Integers
 from ..._utils.checks import checked, errors_of, spelt_alike
 from ..._utils.distances import Distance, half_squares, placed
 from ..._utils.names import check_row_names
 from ..._utils.results import ConfidenceInterval, DataFrame, fields, frame_of, frame_of_rows, result
 from ..._utils.simplex import accuracy, row_sum, votes_of
-from ..._utils.types import Groups, LabelsLike, Raters, Seed, Weights
+from ..._utils.types import Floats, Groups, Indices, Integers, LabelsLike, Raters, Seed, Weights
 from .._evaluate import apart, mean, points_of
 from .intervals import interval_between, interval_from, interval_of, with_ends
 from .replicates import MeanStatistic

@@ -5,17 +5,16 @@ from functools import partial
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.sparse.csgraph import connected_components
 from scipy.stats import nct
 from scipy.stats import t as student
 
 from ..._rows import Readings
-from ..._utils.arrays import Floats, Indices, Integers, Mask, row_units
+from ..._utils.arrays import row_units
 from ..._utils.checks import checked, is_real, read_groups, warn
 from ..._utils.names import positions, typed
 from ..._utils.results import ConfidenceInterval, DataFrame, frame_of, result
-from ..._utils.types import ArrayLike, Groups
+from ..._utils.types import ArrayLike, Floats, Groups, Indices, Integers, Mask, NDArray
 from .reader_variance import COUNTED, TINY, Contrast, contrast, interval, measured, obuchowski, tail
 from .study_size import Pilot, designs, df_of_raters, least_enough, with_found
 from .two_way import check_several_raters, warn_of_few

@@ -19,14 +19,13 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import brentq
 from scipy.special import expit, logit
 from scipy.stats import rankdata
 from scipy.stats import t as student
 
-from ..._utils.arrays import Floats, Indices, Integers, Mask
 from ..._utils.results import ConfidenceInterval
+from ..._utils.types import Floats, Indices, Integers, Mask, NDArray
 from .two_way import Spread, over_panels
 
 # the truth of the cases that a metric is about; others are about both

@@ -12,13 +12,12 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..._rows import Annotations, Rows, read_for
-from ..._utils.arrays import Floats, Indices, Mask
 from ..._utils.checks import as_floats, check_same_length, n_rows, read_groups, take_rows
 from ..._utils.estimators import weight_params
 from ..._utils.tags import LossOverBins
+from ..._utils.types import Floats, Indices, Mask, NDArray
 from .._evaluate import Metric, with_options
 from .two_way import (
     FIXED_RATERS,

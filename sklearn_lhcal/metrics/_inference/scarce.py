@@ -18,10 +18,11 @@ from scipy import sparse
 from scipy.optimize import brentq
 
 from ..._rows import KnownProbabilities, Labels, Rows, names_of
-from ..._utils.arrays import Floats, Indices, in_blocks, row_units
+from ..._utils.arrays import in_blocks, row_units
 from ..._utils.checks import warn
 from ..._utils.simplex import EPS
 from ..._utils.tags import OfSums
+from ..._utils.types import Floats, Indices
 from .._evaluate import Metric
 from .replicates import MeanStatistic, Statistic
 from .two_way import FIXED_RATERS, worth

@@ -17,10 +17,9 @@ from scipy.stats import chi2, qmc
 from sklearn.utils import check_random_state
 
 from ..._rows import Annotations, PredictionLike
-from ..._utils.arrays import Floats, Integers
 from ..._utils.checks import checked, is_count
 from ..._utils.results import result
-from ..._utils.types import ArrayLike, Groups, MetricFunction, Seed, Weights
+from ..._utils.types import ArrayLike, Floats, Groups, Integers, MetricFunction, Seed, Weights
 from .rater_comparison import named_raters
 from .replicates import Statistic, statistic_of
 from .scarce import scarce_ends

@@ -5,20 +5,19 @@ V_row, V_rat and V_cell the three jackknives; of means σ² the variance of the 
 T_(r) the statistic without rater r.
 """
 
-import warnings
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import brentq
 from scipy.special import digamma, polygamma
 from scipy.stats import t as student
 
 from ..._rows import Annotations
-from ..._utils.arrays import Floats, Indices, row_units
+from ..._utils.arrays import row_units
 from ..._utils.checks import warn
 from ..._utils.results import VarianceComponents
+from ..._utils.types import Floats, Indices, NDArray
 
 # with fewer degrees of freedom Student's quantile is of no use
 _LEAST_DF = 2.0
@@ -165,10 +164,9 @@ def deal_rows(n: int, groups: NDArray | None, n_blocks: int, rng, w=None) -> Blo
     dealt = deal(sizes, n_blocks, rng)
     W = np.bincount(unit, w)
     if groups is not None and worth(W) < min(_FEW_GROUPS, len(W) / 2):
-        warnings.warn(
+        warn(
             f"The {len(W)} groups are worth only {worth(W):.1f} of equal size: the interval may "
-            "cover too rarely.",
-            stacklevel=4,
+            "cover too rarely."
         )
     return blocks_of(dealt.code[unit], unit, w)
 
