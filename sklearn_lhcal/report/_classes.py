@@ -27,7 +27,7 @@ _NEWTON_STEPS = 30
 _MOST_SLOPE = 100.0
 
 
-def _terms(rows: Rows, *, of: Any, what: Callable) -> tuple:
+def _terms(rows: Rows, *, of, what: Callable) -> tuple:
     return rows.weight * what(rows, of), rows.weight
 
 
@@ -60,7 +60,7 @@ def miss(rows: Rows, of: int) -> Floats:
     return 1 - hit(rows, of)
 
 
-def area(rows: Rows, *, of: Any) -> float:
+def area(rows: Rows, *, of) -> float:
     """Area under the ROC curve of the class.
 
     The probability that p is larger for a label in the class than for one outside it, of another
@@ -80,13 +80,13 @@ def area(rows: Rows, *, of: Any) -> float:
     return float(((P * (below + N / 2)).sum() - own / 2) / pairs)
 
 
-def intercept(rows: Rows, *, of: Any) -> float:
+def intercept(rows: Rows, *, of) -> float:
     """Calibration in the large, a of logit P(label in class) = a + logit p."""
     x = _odds(rows, of)
     return _logistic(np.ones((len(x), 1)), x, rows, of)[0]
 
 
-def slope(rows: Rows, *, of: Any) -> float:
+def slope(rows: Rows, *, of) -> float:
     """Calibration slope, b of logit P(label in class) = a + b logit p."""
     x = _odds(rows, of)
     return _logistic(np.column_stack([np.ones(len(x)), x]), np.zeros(len(x)), rows, of)[1]

@@ -57,7 +57,7 @@ def raters_of(intervals: Intervals, sensitive: bool) -> list[Number]:
 
 
 def _compared(
-    intervals: Intervals, what: str, names: Sequence[str], raters: Any = "fixed"
+    intervals: Intervals, what: str, names: Sequence[str], raters="fixed"
 ) -> Iterator[Number]:
     """The model beside one more rater by "error", "steps" or "distance", the difference first."""
     study: Any = intervals.study
@@ -71,7 +71,7 @@ def _compared(
     several = int((study.n_labels >= 2).sum())
     whose = "uncalibrated" if raters == "fixed" else "new_raters"
 
-    def number(who: str, field: str, ends: Any, n: int = several, part: str | None = None):
+    def number(who: str, field: str, ends, n: int = several, part: str | None = None):
         subset = "labels" if who == "rater" else whose
         estimate, low, high = (factor * np.asarray(ends)[:3]).tolist()
         about = intervals.level, n, f"{call}.{field}", None, part

@@ -1,7 +1,5 @@
 """The page of a reader study with known truth."""
 
-import datetime
-import hashlib
 import warnings
 from argparse import Namespace
 from pathlib import Path
@@ -15,8 +13,8 @@ from ..label_histogram import Readings
 from ..metrics import reader_study
 from . import _page
 from ._figures import drawn_by
-from ._files import as_ids
-from ._report import Report
+from ._files import as_ids, facts_of
+from ._report import Report, head
 from ._words import said
 
 _SHOWN = {"auc": "AUC", "sensitivity": "Sensitivity", "specificity": "Specificity"}
@@ -50,12 +48,8 @@ def report_on_readings(options: Namespace) -> Report:
     about = {"found": found, "shown": _SHOWN, "version": __version__}
     n_patients = None if options.patient is None else len(set(groups.tolist()))
     about |= {"threshold": options.threshold, "n_patients": n_patients}
-    facts = {"file": path.name, "sha256": hashlib.sha256(path.read_bytes()).hexdigest()}
-    data = {
-        "package": {"name": "sklearn_lhcal", "version": __version__},
-        "title": options.title or "Reader study",
-        "date": datetime.date.today().isoformat(),
-        "inputs": {"files": {} if options.sensitive else {"readings": facts}},
+    data = head(options.title or "Reader study") | {
+        "inputs": {"files": {} if options.sensitive else {"readings": facts_of([path])}},
         "settings": {"confidence_level": options.level, "margin": margin},
         "verdict": verdict,
         "checks": [{"severity": "warning", "message": str(one.message)} for one in caught],

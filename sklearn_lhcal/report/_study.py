@@ -218,7 +218,7 @@ def read_study(
     cost_matrix: ArrayLike | None = None,
     classes: ArrayLike | None = None,
     ids: ArrayLike | None = None,
-    subgroups: Any = None,
+    subgroups=None,
     distance: Distance = None,
     title: str | None = None,
     model_name: str | None = None,

@@ -36,7 +36,6 @@ import warnings
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from . import _sources
 from ._files import read_table
@@ -245,7 +244,7 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _add(command, options: dict[str, str], **how: Any) -> None:
+def _add(command, options: dict[str, str], **how) -> None:
     """Options of one kind; other names of an option stand behind it."""
     for names, meaning in options.items():
         command.add_argument(*names.split(), help=meaning, **how)
