@@ -41,7 +41,7 @@ Styles = dict | list[dict] | None
 class Display:
     """Base of all displays: holds the result of an analysis, and finds the axes to draw it on."""
 
-    def __init__(self, result: Any) -> None:
+    def __init__(self, result) -> None:
         self.result = result
 
     def _take_axes(self, ax, size: tuple[float, float], n_panels: int = 1) -> NDArray:
@@ -51,7 +51,7 @@ class Display:
         self.figure_ = panels[0].figure
         return panels
 
-    def _draw_legend(self, title: str | None = None, **options: Any) -> None:
+    def _draw_legend(self, title: str | None = None, **options) -> None:
         """A small legend, its title to the left."""
         small = {"fontsize": "small", "title_fontsize": "small"}
         self.legend_ = self.ax_.legend(title=title, alignment="left", **small, **options)

@@ -123,7 +123,7 @@ class RaterDisplay(NamedDisplay):
         self.ax_.set_title(title if J > 1 else _verdict(each), fontsize="medium")
         return self
 
-    def _bars(self, lines: Any, ends: NDArray, style: dict):
+    def _bars(self, lines, ends: NDArray, style: dict):
         """Estimates with their intervals, (m, 3)."""
         return self.ax_.errorbar(ends[:, 0], lines, xerr=reach(ends[:, 0], ends[:, 1:]), **style)
 

@@ -262,7 +262,7 @@ def _kernel(points, z, mu, w, h: float) -> NDArray:
 
     from .._utils.kernels.smoothing import clipped, smooth_at
 
-    P, x, y, w = (torch.as_tensor(np.array(a, dtype=np.float64)) for a in (points, z, mu, w))
+    P, x, y, w = (torch.as_tensor(np.array(a, dtype=float)) for a in (points, z, mu, w))
     r, rows = (a.numpy() for a in smooth_at(P, clipped(x), y, h, w.log()))
     return np.where(rows[:, None] >= _LEAST_ROWS, r, np.nan)
 
