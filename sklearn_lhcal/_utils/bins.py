@@ -1,7 +1,5 @@
 """How values are cut into bins, and which of them lie at an edge but for rounding."""
 
-from typing import Any
-
 import numpy as np
 
 from .checks import any_array, as_floats, is_count, is_real
@@ -32,7 +30,7 @@ class Bins:
         Ends of the columns' values, instead of 0 and 1.
     """
 
-    def __init__(self, z: NDArray, n_bins, strategy: str, limits: Any = None):
+    def __init__(self, z: NDArray, n_bins, strategy: str, limits=None):
         K = z.shape[1]
         if is_count(n_bins) and n_bins * K > _MOST:
             raise ValueError(f"n_bins={n_bins} bins of {K} columns are more than {_MOST} bins.")
@@ -67,7 +65,7 @@ class Bins:
         return np.stack(columns, axis=1)
 
 
-def below(edge: NDArray | float, width: NDArray | float) -> Any:
+def below(edge: NDArray | float, width: NDArray | float):
     """How far below an edge values are at it but for rounding; `width` is that of the bin below.
 
     Values may have been rounded to float32, and 1 − z of them be taken: an absolute error, unless

@@ -14,6 +14,7 @@ from types import FunctionType, UnionType
 from typing import Any, Literal, TypeVar, Union, cast, get_args, get_origin
 
 import numpy as np
+from sklearn.exceptions import ConvergenceWarning, UndefinedMetricWarning
 from sklearn.utils import indexable
 
 from .types import ArrayLike, Estimator, Floats, Indices, NDArray
@@ -103,7 +104,7 @@ def as_floats(a, name: str) -> Floats:
     if holds_text(array):
         raise ValueError(f"{name} must be numeric, but holds text; convert it to numbers.")
     try:
-        return array.astype(np.float64, copy=False)
+        return array.astype(float, copy=False)
     except OverflowError:
         raise ValueError(f"{name} holds an integer too large for float64.") from None
     except (TypeError, ValueError):
@@ -171,6 +172,16 @@ def warn(message: str, category: type[Warning] = UserWarning) -> None:
         frame = frame.f_back
         stacklevel += 1
     warnings.warn(message, category, stacklevel=stacklevel)
+
+
+def warn_undefined(message: str) -> None:
+    """Warn of a metric that is NaN."""
+    warn(message, UndefinedMetricWarning)
+
+
+def warn_unconverged(message: str) -> None:
+    """Warn of a search that stopped before its end."""
+    warn(message, ConvergenceWarning)
 
 
 def warn_alike(names: NDArray, what: str) -> None:
@@ -450,7 +461,7 @@ def errors_of(what: str) -> Iterator[None]:
         raise type(error)(f"{what}: {error}") from error
 
 
-def check_params(estimator: Any) -> None:
+def check_params(estimator) -> None:
     """The same of the parameters of an estimator."""
     check_arguments(type(estimator), vars(estimator))
 

@@ -52,7 +52,7 @@ def points(distance: Distance, K: int, names: NDArray | None, graded: bool) -> F
                 f"distance='quadratic' needs classes that are numbers, got {classes.tolist()[:20]};"
                 " 'linear' needs an order alone."
             )
-        return numbers.astype(np.float64)[:, None]
+        return numbers.astype(float)[:, None]
     if numbers is None and not graded:
         raise ValueError(
             f"distance='linear' needs an order of the classes; {classes.tolist()[:20]} are text: "

@@ -24,8 +24,8 @@ def finding_table(findings: Side, table: ArrayLike, name: str) -> Floats:
 @contextmanager
 def about_finding(name: Any, heard: dict) -> Iterator[None]:
     """Errors say which finding they are about; `heard` gathers warnings, to be said at the end."""
-    with warnings.catch_warnings(record=True) as caught, errors_of(f"Finding {name!r}"):
-        warnings.simplefilter("always")
+    heard_now = warnings.catch_warnings(record=True, action="always")
+    with heard_now as caught, errors_of(f"Finding {name!r}"):
         yield
     for warning in caught:
         heard.setdefault((warning.category, str(warning.message)), {})[str(name)] = None

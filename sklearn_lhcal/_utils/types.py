@@ -61,10 +61,10 @@ LabelsLike = ArrayLike | Sparse
 class Estimator(Protocol):
     """What scikit-learn, skorch and this package call an estimator; scikit-learn has no types."""
 
-    def fit(self, X: Samples, y: Any) -> Any:
+    def fit(self, X: Samples, y):
         """Fit it."""
 
-    def predict(self, X: Samples) -> Any:
+    def predict(self, X: Samples):
         """The most probable classes."""
 
 
@@ -72,7 +72,7 @@ class Estimator(Protocol):
 class Splitter(Protocol):
     """What splits samples into folds."""
 
-    def split(self, X: Samples, y: Any = None, groups: Any = None) -> Iterator:
+    def split(self, X: Samples, y=None, groups=None) -> Iterator:
         """Indices (train, test) of each fold."""
 
 
