@@ -250,7 +250,12 @@ def with_votes(
     """
     if not _are_labels(prediction):
         return labels, prediction
-    _check_all_said(labels, plain_array(prediction, "prediction").tolist())
+    each = plain_array(prediction, "prediction").tolist()
+    gap = next((row for row, label in enumerate(each) if is_gap(label)), None)
+    if gap is not None:
+        items = getattr(labels, "items", None)
+        item = gap if items is None else items[gap]
+        raise ValueError(f"prediction has no label of sample {item}; leave it out of y as well.")
     said = read_labels(prediction)
     classes = names_of(labels)
     if add and labels.classes is not None and is_numeric(classes) and is_numeric(said.classes):
@@ -268,7 +273,7 @@ def with_votes(
             "Annotations.from_matrix(..., classes=[...])."
         )
     said = said.in_order(classes, other="y")
-    return labels, PointMass(said.counts.astype(np.float64)).with_classes(said.classes)
+    return labels, PointMass(said.counts.astype(float)).with_classes(said.classes)
 
 
 def _are_labels(prediction) -> bool:
@@ -287,15 +292,6 @@ def _are_labels(prediction) -> bool:
             "as a dict, dict(frame.items())."
         )
     return False
-
-
-def _check_all_said(labels: Labels, said: list) -> None:
-    """ValueError for a sample without a label of the model."""
-    gap = next((row for row, label in enumerate(said) if is_gap(label)), None)
-    if gap is not None:
-        items = getattr(labels, "items", None)
-        item = gap if items is None else items[gap]
-        raise ValueError(f"prediction has no label of sample {item}; leave it out of y as well.")
 
 
 def read_for(metric, y, prediction, sample_weight=None, groups=None) -> Rows:
@@ -419,7 +415,7 @@ def shares_of(labels: Labels, names: ArrayLike) -> Floats:
     return labels.mu[np.arange(len(labels)), positions(names, labels.classes)]
 
 
-def rated_only(y: Any, *others: Any) -> tuple:
+def rated_only(y, *others) -> tuple:
     """The samples with labels of y, and of what belongs to them, for whoever needs no `Rows`."""
     labels = read_labels(y)
     if not labels.has_gaps:

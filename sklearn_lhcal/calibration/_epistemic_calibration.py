@@ -255,7 +255,7 @@ class EpistemicCalibration(_Wrapper):
         """The estimate of each sample, uncalibrated."""
         if not callable(self.uncertainty):
             return getattr(predict_dist(model, X), self.uncertainty)()
-        e = np.asarray(self.uncertainty(model, X), dtype=np.float64)
+        e = np.asarray(self.uncertainty(model, X), dtype=float)
         if e.ndim != 1 or not np.isfinite(e).all() or (e < 0).any():
             raise ValueError(
                 "uncertainty must return one finite number per sample, at least 0; it returned an "

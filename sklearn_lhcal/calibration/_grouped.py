@@ -22,7 +22,7 @@ From these v, x is sought again. Labels of one sample are worth ν of as many sa
 from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from scipy.optimize import minimize
@@ -66,7 +66,7 @@ def read_factors(X: Samples, by: Sequence | Callable) -> list[NDArray]:
     return [np.array([" & ".join(each) for each in zip(*of, strict=True)]) for of in names]
 
 
-def _called(columns: dict, which: Any) -> list[str]:
+def _called(columns: dict, which) -> list[str]:
     """What one column says of the samples, such as "site=north"."""
     known = list(columns)
     if isinstance(which, (int, np.integer)) and -len(known) <= which < len(known):

@@ -113,7 +113,10 @@ class _Guarantee(_Wrapper):
             where = "the samples that the classifier is fitted on"
             base = training.fit(base, train, where, "another split")
         X_held_out = take_rows(X, held_out)
-        _check_proba(base)
+        inner, _ = resolve(base, None, "predict_dist")
+        if not hasattr(inner, "predict_dist") and not hasattr(inner, "predict_proba"):
+            name = type(inner).__name__
+            raise ValueError(f"{name} predicts no probabilities; put TemperatureScaling around it.")
         z = predicted_dist(base, X_held_out, labels.classes).mean()
         units = row_units(take_rows(codes, held_out), len(held_out))
         own = labels.take(held_out)
@@ -121,14 +124,6 @@ class _Guarantee(_Wrapper):
         learnt = self._learn(rows, checked)
         self._keep(base, labels.classes, learnt | {"n_calibration_": int(units.max()) + 1})
         return self
-
-
-def _check_proba(model) -> None:
-    inner, _ = resolve(model, None, "predict_dist")
-    if not hasattr(inner, "predict_dist") and not hasattr(inner, "predict_proba"):
-        raise ValueError(
-            f"{type(inner).__name__} predicts no probabilities; put TemperatureScaling around it."
-        )
 
 
 def unit_shares(units: Indices) -> Floats:

@@ -161,7 +161,7 @@ class PerFinding(MetaEstimatorMixin, BaseEstimator):
     def _present(self, X: Samples) -> Floats:
         return np.column_stack([model.predict_proba(own)[:, 1] for model, own in self._asked(X)])
 
-    def _in_columns(self, X: Samples, values: NDArray) -> Any:
+    def _in_columns(self, X: Samples, values: NDArray):
         """The values of findings as a frame with the columns of X, where these are findings."""
         X = check_samples(X)
         names = column_names(X, "X")

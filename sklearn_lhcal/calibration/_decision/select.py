@@ -153,18 +153,14 @@ def fit_candidates(search: Search, starts: list[FittedMap]) -> tuple[list[dict],
     if is_temperature and search.criterion == "direct" and search.grid is None:
         params = [{"criterion": "direct", "smoothing": h} for h in _SMOOTHING]
         return params, cheapest_temperatures(search, starts, w)
-    kappa = cost_scale(search)
+    # κ, the unit of λ and 1/β: mean over rows of the standard deviation of f between decisions
+    z = np.exp(search.nll.log_z(search.rows.log_proba))
+    sd = np.einsum("nk,kd->nd", z, search.unit_costs).std(axis=1)
+    kappa = max(float(np.average(sd, weights=search.rows.weight)), 1e-12)
     candidates = candidates_of(search.criterion, search.unit_costs, kappa, search.grid)
     bar = Progress(candidates, desc="candidates", disable=not search.verbose)
     x = np.stack([descended(one, starts, search.rows, w) for one in bar], axis=1)
     return [one.params for one in candidates], x
-
-
-def cost_scale(search: Search) -> float:
-    """κ, the unit of λ and 1/β: mean over rows of the standard deviation of f between decisions."""
-    z = np.exp(search.nll.log_z(search.rows.log_proba))
-    sd = np.einsum("nk,kd->nd", z, search.unit_costs).std(axis=1)
-    return max(float(np.average(sd, weights=search.rows.weight)), 1e-12)
 
 
 class RowTensors(NamedTuple):
@@ -329,17 +325,13 @@ def choose(found: OutOfFold, search: Search) -> tuple[int, dict, ConfidenceInter
     if search.safeguard is None or gain < -search.safeguard * se:
         return 1 + int(risk[1:].argmin()), results, interval
     least = np.einsum("nk,k,n->", rows.frequencies, C.min(axis=1), w)
-    _warn_of_doubt(len(rows), float(risk[0] - least), interval)
-    return 0, results, interval
-
-
-def _warn_of_doubt(n_rows: int, nll: float, gain: ConfidenceInterval) -> None:
-    """Where a candidate looks better, and could be worse by more than NLL's whole risk."""
-    if gain.estimate < 0 and gain.high > nll:
+    # a candidate looks better, and could be worse by more than NLL's whole risk
+    if gain < 0 and interval.high > risk[0] - least:
         warn(
-            f"The {n_rows} calibration samples cannot tell whether calibrating for decisions pays: "
-            f"out of fold it changes the cost of a sample by {gain.estimate:.3g}, 95% interval "
-            f"{gain.low:.3g} to {gain.high:.3g}, but expensive mistakes may be missing. The least "
-            "log loss is kept; more samples of their classes would tell.",
+            f"The {len(rows)} calibration samples cannot tell whether calibrating for decisions "
+            f"pays: out of fold it changes the cost of a sample by {gain:.3g}, 95% interval "
+            f"{interval.low:.3g} to {interval.high:.3g}, but expensive mistakes may be missing. "
+            "The least log loss is kept; more samples of their classes would tell.",
             DecisionCalibrationWarning,
         )
+    return 0, results, interval

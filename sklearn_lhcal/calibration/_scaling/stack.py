@@ -6,7 +6,7 @@ samples that the scalings z_m were not fitted on.
 
 from dataclasses import replace
 from functools import reduce
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from scipy.optimize import minimize
@@ -110,7 +110,7 @@ def predicted_out_of_fold(rows: CalibrationRows, folds: list[StackFold]) -> Cali
     return replace(rows, log_proba=u)
 
 
-def _fitted_maps(rows: CalibrationRows, mixing: str | None, near: Any = None) -> Any:
+def _fitted_maps(rows: CalibrationRows, mixing: str | None, near=None):
     """One scaling of each family by name, but for too many classes; "ordinal" of grades alone.
 
     In a fold `near` are those of all samples.
