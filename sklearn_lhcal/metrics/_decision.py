@@ -6,7 +6,7 @@ C_kd`` the expected cost of a decision."""
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -247,13 +247,13 @@ def risk_gap(
 # -------------------------------------------------------------------------------------- net benefit
 
 
-def acts_on(rows: Rows, k: Any, t: Any) -> NDArray[np.int8]:
+def acts_on(rows: Rows, k, t) -> NDArray[np.int8]:
     """1{p_i ≥ t} of the class in column k, (n,); of a list of one, at thresholds (T,), (n, T)."""
     # 1 − 0.9 is below 0.1, and 0.7 in float32 below 0.7
     return (rows.z[:, k] >= t - below(t, t)).astype(np.int8)
 
 
-def benefits(rows: Rows, at: Any, *, acts: NDArray, k: Any, t: Any) -> Floats:
+def benefits(rows: Rows, at, *, acts: NDArray, k, t) -> Floats:
     """``1{p_i ≥ t} [μ̂_i − (1 − μ̂_i) t/(1 − t)]`` of samples with the numbers `at`."""
     mu = rows.mu[:, k]
     return acts[at] * (mu - (1 - mu) * t / (1 - t))

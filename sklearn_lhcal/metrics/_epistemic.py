@@ -7,13 +7,20 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 from scipy.stats import spearmanr
-from sklearn.exceptions import UndefinedMetricWarning
 from sklearn.utils import check_random_state
 
 from .._rows import read_labels
 from .._utils.arrays import in_batches
 from .._utils.bins import Bins
-from .._utils.checks import as_floats, as_names, check_same_length, checked, distinct, is_gap, warn
+from .._utils.checks import (
+    as_floats,
+    as_names,
+    check_same_length,
+    checked,
+    distinct,
+    is_gap,
+    warn_undefined,
+)
 from .._utils.names import check_row_names, is_numeric, positions, sorted_names
 from .._utils.tags import Tags, metric
 from .._utils.types import ArrayLike, BinsLike, Floats, Indices, LabelsLike, NDArray, Seed, Strategy
@@ -272,9 +279,7 @@ def epistemic_correlation(gain: ArrayLike, uncertainty: ArrayLike) -> float:
     """
     g, e = check_gains(gain, uncertainty)
     if reason := _no_ranks(g, e):
-        warn(
-            f"epistemic_correlation is undefined and set to NaN: {reason}.", UndefinedMetricWarning
-        )
+        warn_undefined(f"epistemic_correlation is undefined and set to NaN: {reason}.")
         return float("nan")
     return float(spearmanr(g, e).statistic)
 
@@ -349,7 +354,12 @@ def null_epistemic_error(
     order = np.argsort(index, kind="stable")
     e_sorted = e[order]
     starts = np.flatnonzero(np.diff(index[order], prepend=-1))
-    draw = _null_gains(g[order], e_sorted, _pools(starts, len(g)))
+    # where pools of adjacent bins begin
+    pools = [0]
+    for start in starts.tolist():
+        if min(start - pools[-1], len(g) - start) >= _POOL:
+            pools.append(start)
+    draw = _null_gains(g[order], e_sorted, np.array(pools))
     rng = check_random_state(random_state)
     drawn = in_batches(draw, len(g), n_draws, rng, _DRAWS)
     sums = [np.add.reduceat(gains - e_sorted, starts, axis=1) for gains in drawn]
@@ -362,15 +372,6 @@ def null_epistemic_error(
         quantiles=np.quantile(null, levels),
         p_value=float(p_value),
     )
-
-
-def _pools(starts, n: int):
-    """Where pools of adjacent bins begin, each of `_POOL` of the n samples or more."""
-    pools = [0]
-    for start in starts:
-        if min(start - pools[-1], n - start) >= _POOL:
-            pools.append(start)
-    return np.array(pools)
 
 
 def _null_gains(g, e, starts):

@@ -5,10 +5,9 @@ from typing import NamedTuple
 import numpy as np
 from scipy.stats import beta, false_discovery_control
 from scipy.stats import t as student
-from sklearn.exceptions import UndefinedMetricWarning
 
 from ..._rows import Annotations, PredictionLike, read_rows
-from ..._utils.checks import checked, warn
+from ..._utils.checks import checked, warn_undefined
 from ..._utils.distances import Distance
 from ..._utils.results import DataFrame, frame_of, result
 from ..._utils.types import Floats, Mask, NDArray
@@ -133,7 +132,7 @@ def alternative_annotator_test(
     # compared with a margin: equal shares of other raters may differ in their last bit
     model_wins = at.model_error <= at.reader_error + 1e-9
     reader_wins = at.reader_error <= at.model_error + 1e-9
-    difference = reader_wins.astype(np.float64) - model_wins
+    difference = reader_wins.astype(float) - model_wins
     R = len(labels.raters)
     terms = None, difference, difference**2, model_wins
     sums = np.stack([np.bincount(at.reader, a, minlength=R) for a in terms])
@@ -146,10 +145,8 @@ def alternative_annotator_test(
     replaced = false_discovery_control(p_value, method="by") <= false_discovery_rate
     raters = labels.raters[tested]
     if not len(tested):
-        warn(
-            f"No rater has {max(least_rows, 2)} samples that another rated: nobody is tested.",
-            UndefinedMetricWarning,
-        )
+        least = max(least_rows, 2)
+        warn_undefined(f"No rater has {least} samples that another rated: nobody is tested.")
         return AlternativeAnnotatorTest(np.nan, False, np.nan, raters, p_value, replaced)
     rate = float(replaced.mean())
     return AlternativeAnnotatorTest(

@@ -6,7 +6,6 @@ resamples raters is too: a repeated rater agrees with himself. For risks there i
 no variance.
 """
 
-from collections.abc import Callable
 from typing import Any, Literal, cast
 
 import numpy as np
@@ -205,7 +204,12 @@ def confidence_interval(
     >>> new_readers.n_raters, new_readers.standard_error > these.standard_error
     (5, True)
     """
-    _warn_if_biased(metric, options)
+    if tags_of(metric, **options).biased:
+        function, _ = unwrapped(metric, {})
+        warn(
+            f"{function.__name__} is biased upwards, and its interval lies too high; "
+            "use bias_correction where it has one."
+        )
     statistic = statistic_of(metric, y, prediction, sample_weight, groups, options, raters)
     design = statistic.design(raters, n_blocks, check_random_state(random_state))
     return interval_of(statistic, design, confidence_level)
@@ -298,17 +302,6 @@ def paired_difference(
     both = [first.estimate, second.estimate]
     ends = _root_difference(both, spreads, spread, confidence_level)
     return _interval(ends, spread, confidence_level, design.panel)
-
-
-def _warn_if_biased(metric: Callable, options: dict) -> None:
-    """Warn that an interval lies about an estimate that is too large."""
-    if not tags_of(metric, **options).biased:
-        return
-    function, _ = unwrapped(metric, {})
-    warn(
-        f"{function.__name__} is biased upwards, and its interval lies too high; "
-        "use bias_correction where it has one."
-    )
 
 
 def _warn_if_rare(name: str, rows: Rows, panel: Panel) -> None:
@@ -427,7 +420,7 @@ def _interval(
 
 
 def with_ends(
-    interval: ConfidenceInterval, low: float, high: float, **attributes: Any
+    interval: ConfidenceInterval, low: float, high: float, **attributes
 ) -> ConfidenceInterval:
     """The interval with other ends, and other attributes."""
     made = interval._replace(low=low, high=high)

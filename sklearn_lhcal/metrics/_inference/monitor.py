@@ -262,9 +262,10 @@ class CalibrationMonitor:
             sample = number[block]
             two = np.flatnonzero(part.n >= 2)
             means, log_e = self._bet(means, _residuals(part), epsilon[block], sample)
-            pairs, of_pairs = self._bet(
-                pairs, _pair_residuals(part.take(two)), self.disagreement_tolerance, sample[two]
-            )
+            seen = part.take(two)
+            # observed minus predicted
+            e = pair_rates(seen) - seen.distribution.disagreement()[:, None]
+            pairs, of_pairs = self._bet(pairs, e, self.disagreement_tolerance, sample[two])
             # the other samples leave the second process where it is
             steps = np.cumsum(part.n >= 2)
             new = np.column_stack([sample, log_e[1:], of_pairs[steps]])
@@ -299,7 +300,7 @@ class CalibrationMonitor:
         return _EProcess(np.full((n_residuals, len(_STAKES)), start))
 
     def _bet(
-        self, process: _EProcess, x: Floats, epsilon: Any, sample: NDArray
+        self, process: _EProcess, x: Floats, epsilon, sample: NDArray
     ) -> tuple[_EProcess, Floats]:
         """The process behind more samples; and log E before and behind each, shape (n + 1,)."""
         path = _paths(process.won, x, epsilon, self.mean_run is not None)
@@ -318,12 +319,7 @@ def _residuals(rows: Rows) -> Floats:
     return np.column_stack([e, (f * e).sum(axis=1)])
 
 
-def _pair_residuals(rows: Rows) -> Floats:
-    """Observed minus predicted disagreement of samples with two raters or more, shape (n, 1)."""
-    return pair_rates(rows) - rows.distribution.disagreement()[:, None]
-
-
-def _paths(start: Floats, x: Floats, epsilon: Any, restarts: bool) -> Floats:
+def _paths(start: Floats, x: Floats, epsilon, restarts: bool) -> Floats:
     """What each bet has won, as logarithms, before and behind each sample: (n + 1, ..., 8)."""
     steps = np.log1p(_STAKES * (x[:, :, None] - np.multiply.outer(epsilon, np.sign(_STAKES))))
     if not restarts:

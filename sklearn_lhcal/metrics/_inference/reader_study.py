@@ -65,7 +65,7 @@ class ReaderStudySize(NamedTuple):
 
     def power(self, n_cases: ArrayLike, n_readers: ArrayLike) -> Floats:
         """Probability that such a study shows the effect, or non-inferiority."""
-        n, J = (np.asarray(a, dtype=np.float64) for a in (n_cases, n_readers))
+        n, J = (np.asarray(a, dtype=float) for a in (n_cases, n_readers))
         V_R = (self.raters + self.ratings / n) / J
         V = V_R + self.rows / n
         df = np.minimum(V**2 * (J - 1) / np.maximum(V_R**2, TINY), _MOST_DF)
@@ -402,7 +402,7 @@ def _table(readings: Readings, compare: Sequence | None) -> tuple[list, NDArray,
     return conditions, who, kept, at
 
 
-def _calls(scores: Floats, metric: Metric, threshold: Any) -> Floats:
+def _calls(scores: Floats, metric: Metric, threshold) -> Floats:
     """Scores, or calls where there is a threshold."""
     seen = ~np.isnan(scores)
     if threshold is not None:
@@ -442,7 +442,7 @@ def _design(has: Mask, seen: Mask) -> str:
     return "split plot" if connected_components(read.T @ read)[0] > 1 else "partial"
 
 
-def _warn(values: dict, parts: list[Contrast], difference: Any, several: Mask) -> None:
+def _warn(values: dict, parts: list[Contrast], difference, several: Mask) -> None:
     """Warn of what makes intervals unsure; `several` says who reads where readers are random."""
     if several.any():
         J = several.sum(axis=0).min()

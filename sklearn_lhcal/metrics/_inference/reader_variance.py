@@ -74,14 +74,14 @@ def covariances(D: Floats, seen: Mask, strata: NDArray) -> Floats:
     """
     found = []
     for k in np.unique(strata):
-        d, s = D[strata == k], seen[strata == k].astype(np.float64)
+        d, s = D[strata == k], seen[strata == k].astype(float)
         n = np.maximum(s.sum(axis=0), 1)
         factor = 1 - 1 / n[:, None] - 1 / n + s.T @ s / np.outer(n, n)
         found.append(d.T @ d / np.maximum(factor, 1e-9))
     return np.array(found)
 
 
-def measured(metric: Any, unit: Indices, y: NDArray, scores: Floats) -> tuple[Floats, Floats, Mask]:
+def measured(metric, unit: Indices, y: NDArray, scores: Floats) -> tuple[Floats, Floats, Mask]:
     """θ of columns, their covariances (S, C, C), and whether each read units of truth k, (2, C, G).
 
     Cases of a unit are not independent.

@@ -11,7 +11,6 @@ lie is seen from X_ik, the term of sample i if all its raters say k.
 
 from collections.abc import Callable
 from math import isqrt
-from typing import Any
 
 import numpy as np
 from scipy import sparse
@@ -106,7 +105,7 @@ def _between(
     return endpoints(S, W, limits, level)
 
 
-def limits_of(metric: Any, rows: Rows) -> tuple[float, float] | None:
+def limits_of(metric, rows: Rows) -> tuple[float, float] | None:
     """Between which the terms of a mean lie, where that is known beforehand."""
     limits = metric.tags.limits
     return limits(rows) if callable(limits) else limits

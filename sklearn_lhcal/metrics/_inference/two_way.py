@@ -264,7 +264,7 @@ def check_rows_remain(y: Annotations, w: NDArray | None, least_raters: int) -> N
         )
 
 
-def _shares(y: Annotations, row: Indices, w: NDArray, least_raters: int, kept: Any) -> Floats:
+def _shares(y: Annotations, row: Indices, w: NDArray, least_raters: int, kept) -> Floats:
     """c_r, the share of each rater in a mean over samples of the labels kept, shape (n_raters,)."""
     row = row[kept]
     n = np.bincount(row, minlength=len(y))
@@ -326,9 +326,7 @@ def of_raters(found: Replicates, design: Design, second_order: bool = False) -> 
     return *part[:3], posterior(found, design)
 
 
-def of_panel(
-    T: Any, without: Any, df_row: Any, panel: Any, second_order: bool = False
-) -> tuple[Any, Any, Any, None]:
+def of_panel(T, without, df_row, panel, second_order: bool = False) -> tuple[Any, Any, Any, None]:
     """V_rat and V_cell of the raters of a panel, and what they add to the noise of the variance.
 
     `without` are the values without each block of raters, and without each one of cells.
@@ -341,7 +339,7 @@ def of_panel(
     return V_rat, V_cell, np.where((V_rat > V_cell) | uncertain, noise, 0.0), None
 
 
-def posterior(found: Replicates, design: Any) -> tuple[Floats, Floats] | None:
+def posterior(found: Replicates, design) -> tuple[Floats, Floats] | None:
     """What raters add to the variance of a mean, C₂σ², at points, and how likely these are.
 
     Raters have biases of variance σ². Of them T has the variance C₂σ², C₂ = Σ_s c_s², and T − T_(r)
@@ -382,7 +380,7 @@ def posterior(found: Replicates, design: Any) -> tuple[Floats, Floats] | None:
     return C2 * sigma2, p / p.sum()
 
 
-def over_panels(V_row: Any, df_row: Any, panels: Sequence[tuple[Any, Any, Any, Any]]) -> Spread:
+def over_panels(V_row, df_row, panels: Sequence[tuple[Any, Any, Any, Any]]) -> Spread:
     """The variance over samples and the raters of independent panels, from `of_raters` of each.
 
     Where all have a posterior it is s² of `over_posteriors`. Else V = V_row + Σ max(V_rat − V_cell,
@@ -401,7 +399,7 @@ def over_panels(V_row: Any, df_row: Any, panels: Sequence[tuple[Any, Any, Any, A
     return Spread(V, df, components)
 
 
-def over_posteriors(V_row: Any, df_row: Any, posteriors: Any) -> tuple[float, float]:
+def over_posteriors(V_row, df_row, posteriors) -> tuple[float, float]:
     """s² and degrees of freedom df of Student's t for the variance V = V_row + Σ C₂σ².
 
     The logarithm of its variance has, as that of V with df_row degrees of freedom, the mean and the
@@ -423,7 +421,7 @@ def over_posteriors(V_row: Any, df_row: Any, posteriors: Any) -> tuple[float, fl
     return np.exp(E + g_row - g), df
 
 
-def over_raters(T: Any, ends: Any, spread: Spread, confidence_level: float) -> Floats:
+def over_raters(T, ends, spread: Spread, confidence_level: float) -> Floats:
     """Ends over samples (..., 2), moved away from T by what raters add to the variance.
 
     ``T ± sqrt((end − T)² + t² (V − V_row))``.
@@ -435,12 +433,12 @@ def over_raters(T: Any, ends: Any, spread: Spread, confidence_level: float) -> F
     return np.where(reach > abs(away), np.expand_dims(T, -1) + [-1, 1] * reach, ends)
 
 
-def row_variance(found: Replicates, sizes: NDArray) -> Any:
+def row_variance(found: Replicates, sizes: NDArray):
     """The delete-a-block jackknife for blocks of so many samples each."""
     return (row_deviations(found, sizes) ** 2).mean(axis=0)
 
 
-def row_deviations(found: Replicates, sizes: NDArray) -> Any:
+def row_deviations(found: Replicates, sizes: NDArray):
     """Deviations of pseudo-values, blocks first, whose mean square is the variance."""
     B = len(sizes)
     # n/m_b, as many axes as the values have
