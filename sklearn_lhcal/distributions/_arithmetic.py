@@ -25,7 +25,7 @@ def by_blocks(of_rows: Callable[..., Floats], distribution) -> Floats:
 
 def frozen(a: Floats) -> Floats:
     """A private, read-only copy."""
-    a = np.array(a, dtype=np.float64)
+    a = np.array(a, dtype=float)
     a.flags.writeable = False
     return a
 

@@ -223,7 +223,7 @@ class Distribution(ABC):
         if len(labels) != n or not fits:
             raise ValueError(f"counts must have shape {(n, K)} or {(n,)}, got {np.shape(counts)}.")
         labels = labels.matched(Side("the distribution", self._classes, K))
-        return labels.counts.astype(np.float64)
+        return labels.counts.astype(float)
 
     def second_moment(self) -> Floats:
         """E[z_k²], shape (n, K)."""

@@ -10,9 +10,8 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 from scipy import sparse
-from sklearn.exceptions import UndefinedMetricWarning
 
-from .._utils.checks import as_floats, check_finite, warn
+from .._utils.checks import as_floats, check_finite, warn_undefined
 from .._utils.names import numbers_of
 from .._utils.tags import MeanOfTerms, OfSums, metric
 from .._utils.types import ArrayLike, Floats, LabelsLike, Weights
@@ -41,10 +40,9 @@ def score(function: Callable, y, weights, sample_weight) -> float:
     with np.errstate(invalid="ignore"):
         result = vars(function)["tags"].value(rows, weights=weights)
     if np.isnan(result):
-        warn(
+        warn_undefined(
             "Agreement is undefined and set to NaN: no sample with a positive weight has two "
-            "labels, or all labels are of one class.",
-            UndefinedMetricWarning,
+            "labels, or all labels are of one class."
         )
     return result
 
@@ -229,9 +227,9 @@ def similarity(weights: Similarity, labels: Labels) -> Floats:
             " are text: make the labels an ordered Categorical, or give Annotations classes=[...], "
             "or pass counts without names, y.to_numpy(), whose columns are in order."
         )
-    place = np.arange(own.sum(), dtype=np.float64)
+    place = np.arange(own.sum(), dtype=float)
     if numbers is not None and weights != "ordinal":
-        place = numbers.astype(np.float64)
+        place = numbers.astype(float)
     distance = np.abs(place[:, None] - place)
     # "ordinal": pairs among the classes from k to l
     apart = {"ordinal": distance * (distance + 1) / 2, "linear": distance}

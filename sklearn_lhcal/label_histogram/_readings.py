@@ -209,14 +209,14 @@ class Readings(NamedTuple):
             lines = [line for line in body.splitlines() if line.strip()]
             rows = np.loadtxt(lines, str, None, ",", usecols=range(4), ndmin=2)
             who, case, condition, score = np.char.strip(rows).T
-            known, value = np.isin(np.char.lower(who), ("truth", "-1")), score.astype(np.float64)
+            known, value = np.isin(np.char.lower(who), ("truth", "-1")), score.astype(float)
             of_case = dict(zip(case[known], value[known], strict=True))
             table = {"case": case, "reader": who, "condition": condition, "score": value}
             table = {name: column[~known] for name, column in table.items()}
             return cls.from_long(table, truth=[of_case.get(name, np.nan) for name in table["case"]])
 
 
-def _numbers(a: Any, name: str) -> Floats:
+def _numbers(a, name: str) -> Floats:
     """Numbers with NaN for gaps, none of them infinite."""
     if isinstance(a, np.ndarray) and a.dtype.kind == "O":
         a = np.where(np.reshape([is_gap(one) for one in a.flat], a.shape), np.nan, a)
@@ -226,7 +226,7 @@ def _numbers(a: Any, name: str) -> Floats:
     return array
 
 
-def _truth(a: Any, items: NDArray) -> Integers:
+def _truth(a, items: NDArray) -> Integers:
     """0 or 1 of each of these cases."""
     try:
         truth = _numbers(a, "truth")

@@ -7,7 +7,7 @@ from typing import Any, Self
 
 import numpy as np
 import torch
-from sklearn.exceptions import ConvergenceWarning, NotFittedError
+from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import validate_data
 from skorch import NeuralNetClassifier
 from skorch.dataset import Dataset
@@ -15,7 +15,7 @@ from skorch.utils import is_dataset, to_device, to_tensor
 from torch import Tensor, nn
 
 from .._rows import DistributionClassifierMixin, read_labels, weight_of
-from .._utils.checks import as_names, checked, warn
+from .._utils.checks import as_names, checked, warn_unconverged
 from .._utils.devices import check_device, recorded, seeded
 from .._utils.estimators import atomic
 from .._utils.names import check_classes, check_row_names, sorted_names
@@ -338,7 +338,7 @@ class NeuralClassifier(DistributionClassifierMixin, NeuralNetClassifier):
             self.fit_loop(X, target, **fit_params)
         self.notify("on_train_end", X=X, y=target)
         if self.history and not np.isfinite(self.history[-1].get("train_loss", 0.0)):
-            warn("The training loss is not finite; lower lr, or scale X.", ConvergenceWarning)
+            warn_unconverged("The training loss is not finite; lower lr, or scale X.")
         return self
 
     def notify(self, method_name: str, **options: Any) -> None:
