@@ -88,7 +88,8 @@ class Rows:
         w = check_sample_weight(sample_weight, len(labels))
         if labels.has_gaps:
             rated = labels.rated
-            labels, prediction = labels.take(rated), prediction[rated]
+            labels = labels.take(rated)
+            prediction = prediction[rated]
             groups = take_rows(groups, rated)
             w = take_rows(w, rated)
         scale = 0

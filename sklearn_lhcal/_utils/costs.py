@@ -30,7 +30,8 @@ class Costs(NamedTuple):
 
         Integers are column numbers unless decisions have integers as names.
         """
-        d, D = any_array(decisions, "decisions"), self.C.shape[-1]
+        d = any_array(decisions, "decisions")
+        D = self.C.shape[-1]
         if d.ndim != 1 or not d.size:
             raise ValueError(f"decisions must be 1-D, one per sample, got shape {d.shape}.")
         named = self.decisions is not None and self.decisions.dtype.kind == "b"

@@ -57,7 +57,8 @@ def class_order(estimator, X):
             return estimator._class_order(X)
         if isinstance(estimator, Pipeline):
             kept = all(step in (None, "passthrough") for _, step in estimator.steps[:-1])
-            estimator, X = estimator.steps[-1][1], X if kept else None
+            estimator = estimator.steps[-1][1]
+            X = X if kept else None
         elif not takes_label_histograms(estimator):
             return None
         elif not hasattr(estimator, "estimator"):

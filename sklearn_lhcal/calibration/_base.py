@@ -361,7 +361,8 @@ def _drop_unused_weights(base, params: dict) -> None:
 
 def _chain(calibrator, cloned: bool = True):
     """([the calibrator, the one that it wraps, …], the classifier), cloned but for the first."""
-    calibrators, inner = [calibrator], calibrator._inside()
+    calibrators = [calibrator]
+    inner = calibrator._inside()
     while isinstance(inner, _BaseCalibrator):
         calibrators.append(clone(inner) if cloned else inner)
         inner = inner._inside()

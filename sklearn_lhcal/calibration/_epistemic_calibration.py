@@ -243,10 +243,12 @@ class EpistemicCalibration(_Wrapper):
 
         From f_tr2, fitted beside the balls, and f_aug2, fitted on most of their samples too.
         """
-        where, remedy = "the samples beside the balls", "a splitter with smaller or fewer balls"
+        where = "the samples beside the balls"
+        remedy = "a splitter with smaller or fewer balls"
         f_tr2 = training.fit(clone(self.estimator), train, where, remedy)
         f_aug2 = training.fit(clone(self.estimator), augmented, where, remedy)
-        X_test, labels = take_rows(training.X, test), training.labels.take(test)
+        X_test = take_rows(training.X, test)
+        labels = training.labels.take(test)
         predicted = (predicted_classes(f, X_test, labels.classes) for f in (f_tr2, f_aug2))
         before, after = (shares_of(labels, names) for names in predicted)
         return self._estimate(f_tr2, X_test), after - before

@@ -112,11 +112,13 @@ def fit_effects(u: Floats, y: Floats, groups: Indices, kind: Indices) -> tuple:
     """
     objective = _objective(u, y, groups, len(kind))
     of = kind.ravel()
-    x, log_v = np.zeros(len(of)), np.full(of.max() + 1, _START)
+    x = np.zeros(len(of))
+    log_v = np.full(of.max() + 1, _START)
     for _ in range(_MOST):
         x = newton(partial(objective, v=np.exp(log_v)[of]), x)
         _, g, H = objective(x, np.inf)
-        before, log_v = log_v, _likeliest(H, H @ x - g, of)
+        before = log_v
+        log_v = _likeliest(H, H @ x - g, of)
         if np.abs(log_v - before).max() < _TOLERANCE:
             break
     S = (Information(H).factor(np.exp(-log_v)[of]).A[0] ** 2).sum(axis=1)

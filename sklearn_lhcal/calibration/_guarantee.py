@@ -104,7 +104,8 @@ class _Guarantee(_Wrapper):
         checked = self._check(labels)
         held_out = np.arange(n)
         if not fitted:
-            size, seed = self.calibration_size, self.random_state
+            size = self.calibration_size
+            seed = self.random_state
             splitter = GroupShuffleSplit(1, test_size=size, random_state=seed)
             train, held_out = next(splitter.split(np.zeros(n), groups=row_units(codes, n)))
             params, _ = self._routed(fit_params)
@@ -144,7 +145,8 @@ def adaptive_scores(z: Floats) -> Floats:
     """
 
     def of_rows(rows: slice) -> Floats:
-        z_j, z_k = z[rows, :, None], z[rows, None, :]
+        z_j = z[rows, :, None]
+        z_k = z[rows, None, :]
         return (z_j * ((z_j > z_k) + 0.5 * (z_j == z_k))).sum(axis=1)
 
     return in_blocks(of_rows, len(z), z.shape[1] ** 2)

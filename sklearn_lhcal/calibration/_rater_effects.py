@@ -200,7 +200,8 @@ class NewReader:
 
     def __init__(self, spread: float):
         self.spread = spread
-        low, high = -4 - 7 * spread, 18 + 7 * spread
+        low = -4 - 7 * spread
+        high = 18 + 7 * spread
         self.x = np.arange(low, high, 0.6)
         v = np.arange(low - 1, high + 1, 0.05)
         e, w = np.polynomial.hermite_e.hermegauss(61)
@@ -306,7 +307,8 @@ class RaterEffects(_BaseCalibrator):
 
     def _fit_map(self, rows):
         ratings, raters = _ratings(rows)
-        effects, spread = np.zeros((0, rows.n_classes)), 0.0
+        effects = np.zeros((0, rows.n_classes))
+        spread = 0.0
         if ratings is not None:
             effects, spread = fit_effects(ratings, self.effect_std)
         return {"raters_": raters, "effects_": effects, "effect_std_": spread}

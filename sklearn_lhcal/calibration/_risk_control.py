@@ -512,7 +512,8 @@ class RiskControlledDecision(_Guarantee):
             C = costs.C
         slack = self.budget - compared
         high = C.max() - self.budget
-        wealth, bets = log_wealth(g, cost - compared, high, rows.units, slack), _BETS
+        wealth = log_wealth(g, cost - compared, high, rows.units, slack)
+        bets = _BETS
         n = rows.units.max() + 1
         alike = np.isin(C, [0, C.max()]).all() and (c == 0 or not total)
         if alike and n == len(g) and (rows.n == 1).all():

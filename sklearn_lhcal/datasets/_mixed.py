@@ -117,7 +117,8 @@ def _mixture(images: NDArray, pairs: NDArray, ratio: Floats) -> Floats:
     for begin in range(0, len(rows), _BLOCK):
         part = rows[begin : begin + _BLOCK]
         r = ratio[part].reshape(-1, *[1] * (images.ndim - 1))
-        a, b = images[pairs[part, 0]], images[pairs[part, 1]]
+        a = images[pairs[part, 0]]
+        b = images[pairs[part, 1]]
         result[part] = r * a + (1 - r) * b
     return result
 

@@ -139,7 +139,8 @@ def _in_words(comparison: RaterComparison) -> str:
 def _verdict(comparison: RaterComparison) -> str:
     """Δ with its bound, and what follows from it."""
     verdict = "non-inferior" if comparison.non_inferior else "not shown to be non-inferior"
-    mean, upper = _signed(comparison.difference.estimate), _signed(comparison.difference.high)
+    mean = _signed(comparison.difference.estimate)
+    upper = _signed(comparison.difference.high)
     return f"Δ = {mean}, at most {upper}: {verdict} at {comparison.margin:g}"
 
 

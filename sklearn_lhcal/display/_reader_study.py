@@ -107,7 +107,8 @@ class ReaderStudyDisplay(Display):
         n_readers = np.isfinite(study.reader_values).sum(axis=0)
         # the old condition is compared second, and stands on the left
         at = np.flatnonzero(n_readers > 1)[:: -1 if study.compare else 1]
-        x, each = np.arange(len(at)), study.reader_values[:, at]
+        x = np.arange(len(at))
+        each = study.reader_values[:, at]
         self.lines_ = []
         for of_reader in each[np.isfinite(each).any(axis=1)]:
             worse = bool(study.compare) and of_reader[-1] < of_reader[0]

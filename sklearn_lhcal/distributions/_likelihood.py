@@ -68,7 +68,8 @@ def _many_multinomial(y, z):
 
 def _many_dirichlet(y, z, total):
     """The same for Γ(y+a)/(Γ(a)·y!), a = α0·z, of each class and of their sum."""
-    n, A = y.sum(axis=1, keepdims=True), total[:, None]
+    n = y.sum(axis=1, keepdims=True)
+    A = total[:, None]
     a = A * z
     apart = y - n * z
     deviance = _deviance(y, (y + a) * (n / (n + A)), apart * (A / (n + A)))

@@ -195,7 +195,8 @@ def learn(data: Data, start: Learned, *, max_iter: int, tol: float, report) -> L
         step = inverse @ inwards(best, low, high)
         step *= min(1.0, longest / max(np.abs(step).max(), 1e-10))
         new = evaluate(np.clip(best.parameters + step, low, high), best.at.local)
-        s, y = new.parameters - best.parameters, best.gradient - new.gradient
+        s = new.parameters - best.parameters
+        y = best.gradient - new.gradient
         # BFGS, unless the gradient did not fall along the step
         if s @ y > 1e-10 * np.linalg.norm(s) * np.linalg.norm(y):
             V = np.eye(len(s)) - np.outer(s, y) / (s @ y)

@@ -325,7 +325,8 @@ def _whole_numbers(findings: Side, table: ArrayLike, name: str) -> Integers:
 
 def _of_nobody(items: NDArray, raters: NDArray, classes: ArrayLike) -> Annotations:
     """Samples without labels."""
-    start, none = np.zeros(len(items) + 1, np.intp), np.zeros(0, np.intp)
+    start = np.zeros(len(items) + 1, np.intp)
+    none = np.zeros(0, np.intp)
     return Annotations(start, none, none, raters=raters, classes=classes, items=items)
 
 

@@ -38,7 +38,8 @@ def read_table(table: tuple, item, rater, label, order, finding=None) -> Long:
         named |= zip(("item", "rater", "label"), table, strict=True)
         table = ()
     named = named_by(table, named)
-    classes, categories = given_order(named["label"]), given_order(named["order"])
+    classes = given_order(named["label"])
+    categories = given_order(named["order"])
     if categories is not None:
         place = {name: i for i, name in enumerate(categories)}
         named["order"] = [place.get(name) for name in named["order"]]

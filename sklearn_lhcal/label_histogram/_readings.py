@@ -107,7 +107,8 @@ class Readings(NamedTuple):
         m, conditions = coded(under, "condition")
         unnamed = np.min([case, who, m], axis=0) < 0
         _check_none(unnamed, "row {} has no item, reader or condition; name it.", np.arange(len(m)))
-        said, true = _numbers(scores, "score"), _truth(truths, items)
+        said = _numbers(scores, "score")
+        true = _truth(truths, items)
         of_case = np.zeros(len(cases), dtype=np.int64)
         of_case[case] = true
         _check_none(true != of_case[case], "truth: case {} has two, 0 and 1; keep one.", items)
@@ -209,7 +210,8 @@ class Readings(NamedTuple):
             lines = [line for line in body.splitlines() if line.strip()]
             rows = np.loadtxt(lines, str, None, ",", usecols=range(4), ndmin=2)
             who, case, condition, score = np.char.strip(rows).T
-            known, value = np.isin(np.char.lower(who), ("truth", "-1")), score.astype(float)
+            known = np.isin(np.char.lower(who), ("truth", "-1"))
+            value = score.astype(float)
             of_case = dict(zip(case[known], value[known], strict=True))
             table = {"case": case, "reader": who, "condition": condition, "score": value}
             table = {name: column[~known] for name, column in table.items()}

@@ -36,7 +36,8 @@ def _class_rates(rows: Rows) -> NDArray:
 
 
 def _pair_losses(rows: Rows, P: Floats | None) -> NDArray:
-    d, phi = pair_rates(rows, P), _predicted_pairs(rows, P)
+    d = pair_rates(rows, P)
+    phi = _predicted_pairs(rows, P)
     if P is None:
         return squared(d, phi)[:, 0]
     # E(P − φ̂)², of which Eq. (40) is the case that P is 0 or 1

@@ -402,7 +402,8 @@ def _null_gains(g, e, starts):
     def draw(rng, m):
         u, v, w = rng.random_sample((3, m, len(g)))
         gain = np.where(won > 0, g[first + n - 1 - (w * won).astype(np.intp)], 1.0)
-        high, low = np.where(small, gain, 1.0), np.where(small, 0.0, gain)
+        high = np.where(small, gain, 1.0)
+        low = np.where(small, 0.0, gain)
         seen = np.where(u * n < lost - more, g[first + (u * n).astype(np.intp)], -1.0)
         return np.where(u * n < lost, seen, np.where(v < chance, high, low))
 

@@ -333,7 +333,8 @@ def _problems(kind: str, rows: Rows, mu, device):
         parts = _some_classes(rows)
     else:
         top = rows.each(_top)
-        parts, kind = iter([(top[:, :1], top[:, 1:, None])]), "marginal"
+        parts = iter([(top[:, :1], top[:, 1:, None])])
+        kind = "marginal"
     for z, y in parts:
         yield from errors.problems(
             kind, as_tensor(z, device), as_tensor(y, device), *weights_and_groups

@@ -288,7 +288,8 @@ def _leaning(rows: Rows, mu: Floats, kind: str) -> tuple[Floats, Floats]:
         # (n, K, 2): the predicted class, whose frequency classes that tie share, and the rest
         share = votes_of(z)
         share = np.stack([share, 1 - share], axis=2)
-        z, mu = (z[:, None] @ share)[:, 0], mu @ share
+        z = (z[:, None] @ share)[:, 0]
+        mu = mu @ share
     e = mu - z[:, None]
     log_z = np.log(np.maximum(z, EPS))
     r = np.tensordot(w, e, 1)

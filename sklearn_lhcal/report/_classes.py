@@ -171,7 +171,8 @@ def subgroups(intervals: Intervals) -> tuple[dict | None, list[Number]]:
 def _of_subgroups(table: list[dict], level: float) -> Iterator[Number]:
     """The numbers of a table; slope and losses of a subgroup are those of all classes together."""
     for row in table:
-        part, about = row["subgroup"], (level, row["n"], "subgroup_audit()")
+        part = row["subgroup"]
+        about = (level, row["n"], "subgroup_audit()")
         ends = row["estimate"], row["low"], row["high"]
         yield Number("excess_probability", "uncalibrated", *ends, *about, row["class"], part)
         if row["class"] == table[0]["class"]:

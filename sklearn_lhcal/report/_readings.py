@@ -22,7 +22,8 @@ _SHOWN = {"auc": "AUC", "sensitivity": "Sensitivity", "specificity": "Specificit
 
 def report_on_readings(options: Namespace) -> Report:
     """The page of the file that --readings names, its numbers, figures and tables."""
-    path, margin = Path(options.readings), options.margin if options.compare else None
+    path = Path(options.readings)
+    margin = options.margin if options.compare else None
     with warnings.catch_warnings(record=True, action="always") as caught, errors_of("--readings"):
         readings, groups = _read(path, options)
         calls = options.threshold is not None or set(readings.scores.ravel().tolist()) <= {0, 1}
@@ -68,7 +69,8 @@ def _read(path: Path, options: Namespace) -> tuple[Readings, Any]:
     """Readings, and the patient of each case."""
     if path.suffix == ".imrmc":
         return Readings.from_imrmc(path), None
-    columns, patient = options.columns, options.patient
+    columns = options.columns
+    patient = options.patient
     names = [*columns[:3], patient]
     table, _ = read_file(path, names.__contains__, sheet=next(iter(options.sheet), None))
     absent = [name for name in (*columns, patient) if name not in (*table, None)]

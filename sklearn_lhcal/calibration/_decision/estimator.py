@@ -268,7 +268,8 @@ class DecisionCalibration(Scaling):
     def _resolved(self) -> tuple[str | None, float | None]:
         """Uniform mixing and the safeguard, of which the method of the paper has none."""
         ours = self.grid != "paper"
-        mixing, safeguard = self.mixing, self.safeguard
+        mixing = self.mixing
+        safeguard = self.safeguard
         if mixing == "auto":
             mixing = "uniform" if ours else None
         if safeguard == "auto":

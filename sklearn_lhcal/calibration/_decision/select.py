@@ -300,7 +300,8 @@ def difference(
     D = C[:, decisions].T - C[:, found.decisions[0]].T
     d = np.einsum("nk,nk->n", rows.frequencies, D)
     mean = float(np.einsum("n,n->", w, d))
-    n, J = 1 / np.einsum("n,n->", w, w), max(found.fold.max() + 1, 2)
+    n = 1 / np.einsum("n,n->", w, w)
+    J = max(found.fold.max() + 1, 2)
     seen = np.einsum("n,n->", w**2, (d - mean) ** 2) * n / max(n - 1, 1) * (1 + J / (J - 1))
     implied = np.einsum("n,nk->", w**2, found.z * D**2)
     worst = (w[:, None] * np.abs(D)).max() ** 2

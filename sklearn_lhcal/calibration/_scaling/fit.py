@@ -352,14 +352,17 @@ def fit_shrunk(
     loss = LogLoss(family, rows, below.pi)
     start = _embedded(family, below)
     fits = [] if is_one else [_temperature_alone(loss, shrunk(loss, below, *strengths[0]), start)]
-    others, minima = dict(near.minima) if near else {}, {}
+    others = dict(near.minima) if near else {}
+    minima = {}
     # as far from the other fit as at the strength before
-    away, information = np.zeros(len(start)), None
+    away = np.zeros(len(start))
+    information = None
     for strength in others or strengths:
         prior = shrunk(loss, below, *strength)
         fits.append(fit(loss, prior, others.get(strength, start) + away, information))
         minima[strength] = start = fits[-1].x
-        away, information = start - others.get(strength, start), fits[-1].information
+        away = start - others.get(strength, start)
+        information = fits[-1].information
         if fits[-1].log_evidence < max(one.log_evidence for one in fits) - _FAR_BEHIND:
             break
     weights = softmax(np.array([one.log_evidence for one in fits]))
@@ -399,7 +402,8 @@ def _fitted_map(loss: LogLoss, x: Floats, converged: bool) -> FittedMap:
 
 def shrunk(loss: LogLoss, below: FittedMap, scale: float, bias: float) -> Prior:
     """About the temperature of the family below; where the family has its own, that about 1/β₀."""
-    family, beta = loss.family, np.exp(below.x[0])
+    family = loss.family
+    beta = np.exp(below.x[0])
     is_shrunk = np.isfinite(family.prior_sd(1.0, 1.0, 1.0))
     sd = np.where(is_shrunk, family.prior_sd(beta, scale, bias), 1.0)
     center = np.where(is_shrunk, family.start(beta), family.start(loss.beta_0))

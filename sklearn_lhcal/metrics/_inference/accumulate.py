@@ -210,7 +210,8 @@ class MetricAccumulator:
             empty = ConfidenceInterval(nan, nan, nan, nan)
             return NOTHING if metric.function is loss_decomposition else empty
         if metric.is_mean:
-            estimate, spread = self._moments.mean(), self._moments.spread()
+            estimate = self._moments.mean()
+            spread = self._moments.spread()
         else:
             estimate, spread = self._of_bins(metric)
         if isinstance(estimate, LossDecomposition):

@@ -163,7 +163,8 @@ def _p_value(difference: Floats, error: Floats, df) -> Floats:
 
 def _p_of_few(total: Floats, squares: Floats, n: Floats, epsilon: float) -> Floats:
     """P(D_a − D_b ≥ ε), D ~ Dirichlet(a + 1, b, n − a − b): a and b are samples won alone."""
-    a, b = (squares + total) / 2, (squares - total) / 2
+    a = (squares + total) / 2
+    b = (squares - total) / 2
     neither = np.maximum(n - squares, 1e-9)
     D_b = beta.ppf(_LEVELS, np.maximum(b, 1e-9), n + 1 - b)
     return beta.sf((epsilon + D_b) / (1 - D_b), a + 1, neither).mean(axis=0)

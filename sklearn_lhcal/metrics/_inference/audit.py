@@ -446,7 +446,8 @@ def _limits(part: Rows, null_error: Floats, c: float) -> Floats:
         low, high = w @ part.z[:, k] - ends[::-1]
         if raters_repeat(part):
             # samples depend on each other
-            low, high = min(low, limits[1, k]), max(high, limits[2, k])
+            low = min(low, limits[1, k])
+            high = max(high, limits[2, k])
         limits[1:, k] = low, high
     return limits
 

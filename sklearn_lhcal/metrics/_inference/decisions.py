@@ -162,7 +162,8 @@ def decision_curve(
             found.append(
                 intervals_of_means(of_rows, own, raters, confidence_level, elsewhere=elsewhere)
             )
-    first, k = next(iter(rows.values())), next(iter(column.values()))
+    first = next(iter(rows.values()))
+    k = next(iter(column.values()))
     mu = np.average(first.mu[:, k], weights=first.w)
     benefit, interval = map(np.array, zip(*alone, strict=True))
     difference, difference_interval = map(np.array, zip(*paired, strict=True))

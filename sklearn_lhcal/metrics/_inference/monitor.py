@@ -251,7 +251,8 @@ class CalibrationMonitor:
         rows.labels.warn_if_adjudicated()
         n, points = self.n_samples, self._points
         K = rows.labels.shape[1]
-        means, pairs = self._means if n else self._fresh(K + 1), self._pairs
+        means = self._means if n else self._fresh(K + 1)
+        pairs = self._pairs
         # ε_k = tolerance·min(1, 10 z̄_k), of predictions alone; of log z the tolerance
         number = n + 1 + np.arange(len(rows))
         predicted = self._predicted + np.cumsum(rows.z, axis=0)
@@ -281,7 +282,8 @@ class CalibrationMonitor:
         if not self.n_samples:
             return rows
         rows = rows.in_order(self._classes, "the first one")
-        K, known = rows.labels.shape[1], len(self._means.won) - 1
+        K = rows.labels.shape[1]
+        known = len(self._means.won) - 1
         if known != K:
             raise ValueError(
                 f"y and prediction have {K} classes, but the first update had {known}; give a "

@@ -282,7 +282,8 @@ def policy_curve(
         return np.stack([total, total - total[:, :1]], axis=1).reshape(len(at), -1)
 
     flat, ends = intervals_of_means(values, rows, raters, confidence_level, horizon + 1)
-    mean, ends = flat.reshape(2, 3, J), ends.reshape(2, 3, J, 2)
+    mean = flat.reshape(2, 3, J)
+    ends = ends.reshape(2, 3, J, 2)
     n_labels = np.tensordot(w, of_chosen(found, np.arange(n))[1], 1)
     cost, labels = found.fixed
     fixed_cost = (w @ cost)[:, None] + (w @ labels)[:, None] * c

@@ -158,7 +158,8 @@ def prediction_powered(
     _check_groups(groups, groups_rest)
     if (sample_weight is None) != (sample_weight_rest is None):
         raise ValueError("sample_weight and sample_weight_rest must be given together.")
-    own, of_rest = (sample_weight, groups), (sample_weight_rest, groups_rest)
+    own = (sample_weight, groups)
+    of_rest = (sample_weight_rest, groups_rest)
     people, judge, rest = _read(
         mean, y, (prediction, *own), proxy, (proxy_rest, prediction_rest, *of_rest)
     )
@@ -265,9 +266,11 @@ def _powered(means: tuple, designs: tuple, level: float) -> ConfidenceInterval:
     effective = n * ((alone.high - alone.low) / (high - low)) ** 2
     interval = interval_from(found.estimate, spread, level, False, design.panel)
     if design.panel is not None:
-        low, high = min(low, interval.low), max(high, interval.high)
+        low = min(low, interval.low)
+        high = max(high, interval.high)
     # an estimate may lie beyond the terms
-    low, high = min(max(low, a), found.estimate), max(min(high, b), found.estimate)
+    low = min(max(low, a), found.estimate)
+    high = max(min(high, b), found.estimate)
     said = {"df": None if few else interval.df, "rests_on": people.rests_on}
     return with_ends(interval, float(low), float(high), effective_rows=float(effective), **said)
 

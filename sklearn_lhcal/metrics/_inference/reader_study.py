@@ -327,7 +327,8 @@ def reader_study(
     conditions, names, kept, at = _table(readings, compare)
     has, J = at >= 0, (at >= 0).sum(axis=0)
     y, scores, level = readings.truth, readings.scores[:, kept], confidence_level
-    seen, counted = ~np.isnan(scores), COUNTED.get(metric, [0, 1])
+    seen = ~np.isnan(scores)
+    counted = COUNTED.get(metric, [0, 1])
     n_read = np.where(has, np.array([seen[y == k].sum(axis=0) for k in (0, 1)])[:, at], 0)
     for k, r, m in np.argwhere(has & (n_read < 2)).tolist():
         if k in counted:

@@ -62,7 +62,8 @@ def scarce_ends(
     None where many do. `raters` says whether raters are random, who make samples depend on each
     other.
     """
-    metric, rows = statistic.metric, statistic.data
+    metric = statistic.metric
+    rows = statistic.data
     if metric is None or not isinstance(rows, Rows):
         return None
     limits = limits_of(metric, rows)

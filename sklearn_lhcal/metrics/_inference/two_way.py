@@ -364,13 +364,15 @@ def posterior(found: Replicates, design) -> tuple[Floats, Floats] | None:
     known = (shape > 0) & np.isfinite(T_r) & np.isfinite(T_jr).all(axis=0)
     _, first = np.unique(design.cells.code, return_index=True)
     m = np.bincount(blocks.code[first], minlength=blocks.n)
-    C2, B = f * shape.sum(), np.count_nonzero(known)
+    C2 = f * shape.sum()
+    B = np.count_nonzero(known)
     T_r, T_jr, shape, alike, m = (a[..., known] for a in (T_r, T_jr, shape, alike, m))
     R = row_variance(Replicates(T - T_r, T_j[:, None] - T_jr), np.bincount(design.rows.code))
     if B < LEAST_OF_MEANS or not R.any():
         return None
     R = (m * R + _LABELS * alike * R.sum() / alike.sum()) / (m + _LABELS)
-    sq, noise = (T - T_r) ** 2 / shape, R / shape
+    sq = (T - T_r) ** 2 / shape
+    noise = R / shape
     nu = 1 / np.mean(1 / noise) / 5
     u = np.log1p(_FARTHEST * (sq + noise).max() / nu) * (np.arange(_POINTS) + 0.5) / _POINTS
     sigma2 = nu * np.expm1(u)
@@ -412,7 +414,8 @@ def over_posteriors(V_row, df_row, posteriors) -> tuple[float, float]:
     """
     V, p = V_row, 1.0
     for C2_sigma2, probability in posteriors:
-        V, p = np.add.outer(V, C2_sigma2), np.multiply.outer(p, probability)
+        V = np.add.outer(V, C2_sigma2)
+        p = np.multiply.outer(p, probability)
     E = (p * np.log(V)).sum()
     v = (p * (np.log(V) - E) ** 2).sum() + polygamma(1, df_row / 2)
     # 1/x < ψ′(x) < 1/x + 1/x²
