@@ -41,7 +41,7 @@ Styles = dict | list[dict] | None
 class Display:
     """Base of all displays: holds the result of an analysis, and finds the axes to draw it on."""
 
-    def __init__(self, result) -> None:
+    def __init__(self, result: Any) -> None:
         self.result = result
 
     def _take_axes(self, ax, size: tuple[float, float], n_panels: int = 1) -> NDArray:

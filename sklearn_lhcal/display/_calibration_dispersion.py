@@ -1,7 +1,7 @@
 """The calibration-dispersion map (P1 Fig. 5a): which part of the epistemic loss a method has."""
 
 from functools import partial
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 
@@ -29,7 +29,7 @@ def _both_losses(
     n_bins: BinsLike = 15,
     strategy: Strategy = "uniform",
     random_state: Seed = 0,
-    **options,
+    **options: Any,
 ) -> MethodTable:
     """CL and DL of the samples that have both, so that their sum is EL."""
     several = read_labels(y).n > 1

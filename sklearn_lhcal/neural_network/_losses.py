@@ -29,7 +29,7 @@ class _MeanLoss(nn.Module):
     row_loss: Callable[..., Tensor]
     size: Callable[..., Tensor | int]
 
-    def forward(self, prediction, counts: Tensor, weight: Tensor | None = None) -> Tensor:
+    def forward(self, prediction: Any, counts: Tensor, weight: Tensor | None = None) -> Tensor:
         """The loss of a prediction under counts of shape (n, K) and sample weights of shape (n,).
 
         Class indices of shape (n,) are one label each.
@@ -40,7 +40,7 @@ class _MeanLoss(nn.Module):
         counts = as_counts(counts, logits, weight)
         return self.total(prediction, counts, weight) / self.size(counts, weight)
 
-    def total(self, prediction, counts: Tensor, weight: Tensor | None = None) -> Tensor:
+    def total(self, prediction: Any, counts: Tensor, weight: Tensor | None = None) -> Tensor:
         """``Σ_i w_i loss_i``, of logits and counts of shape (n, K)."""
         return _weighted_sum(self.row_loss(prediction, counts), weight)
 
