@@ -7,10 +7,9 @@ from functools import cached_property, partial
 from typing import Any, Self, TypeVar, cast, dataclass_transform
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import ClassifierMixin
 
-from ._utils.arrays import Floats, Mask, in_blocks
+from ._utils.arrays import in_blocks
 from ._utils.checks import (
     check_grouped,
     check_same_length,
@@ -36,7 +35,7 @@ from ._utils.names import (
     positions,
 )
 from ._utils.simplex import EPS, accuracy, check_proba, in_columns, row_sum
-from ._utils.types import ArrayLike, LabelsLike, Samples, Weights
+from ._utils.types import ArrayLike, Floats, LabelsLike, Mask, NDArray, Samples, Weights
 from .distributions import Distribution, PointMass, predict_dist
 from .label_histogram import Annotations as Annotations
 from .label_histogram import KnownProbabilities as KnownProbabilities
@@ -89,7 +88,8 @@ class Rows:
         w = check_sample_weight(sample_weight, len(labels))
         if labels.has_gaps:
             rated = labels.rated
-            labels, prediction = labels.take(rated), prediction[rated]
+            labels = labels.take(rated)
+            prediction = prediction[rated]
             groups = take_rows(groups, rated)
             w = take_rows(w, rated)
         scale = 0
@@ -251,7 +251,12 @@ def with_votes(
     """
     if not _are_labels(prediction):
         return labels, prediction
-    _check_all_said(labels, plain_array(prediction, "prediction").tolist())
+    each = plain_array(prediction, "prediction").tolist()
+    gap = next((row for row, label in enumerate(each) if is_gap(label)), None)
+    if gap is not None:
+        items = getattr(labels, "items", None)
+        item = gap if items is None else items[gap]
+        raise ValueError(f"prediction has no label of sample {item}; leave it out of y as well.")
     said = read_labels(prediction)
     classes = names_of(labels)
     if add and labels.classes is not None and is_numeric(classes) and is_numeric(said.classes):
@@ -269,7 +274,7 @@ def with_votes(
             "Annotations.from_matrix(..., classes=[...])."
         )
     said = said.in_order(classes, other="y")
-    return labels, PointMass(said.counts.astype(np.float64)).with_classes(said.classes)
+    return labels, PointMass(said.counts.astype(float)).with_classes(said.classes)
 
 
 def _are_labels(prediction) -> bool:
@@ -288,15 +293,6 @@ def _are_labels(prediction) -> bool:
             "as a dict, dict(frame.items())."
         )
     return False
-
-
-def _check_all_said(labels: Labels, said: list) -> None:
-    """ValueError for a sample without a label of the model."""
-    gap = next((row for row, label in enumerate(said) if is_gap(label)), None)
-    if gap is not None:
-        items = getattr(labels, "items", None)
-        item = gap if items is None else items[gap]
-        raise ValueError(f"prediction has no label of sample {item}; leave it out of y as well.")
 
 
 def read_for(metric, y, prediction, sample_weight=None, groups=None) -> Rows:
@@ -420,7 +416,7 @@ def shares_of(labels: Labels, names: ArrayLike) -> Floats:
     return labels.mu[np.arange(len(labels)), positions(names, labels.classes)]
 
 
-def rated_only(y: Any, *others: Any) -> tuple:
+def rated_only(y, *others) -> tuple:
     """The samples with labels of y, and of what belongs to them, for whoever needs no `Rows`."""
     labels = read_labels(y)
     if not labels.has_gaps:

@@ -1,12 +1,9 @@
 """How values are cut into bins, and which of them lie at an edge but for rounding."""
 
-from typing import Any
-
 import numpy as np
-from numpy.typing import NDArray
 
-from .arrays import Floats, Indices
 from .checks import any_array, as_floats, is_count, is_real
+from .types import Floats, Indices, NDArray
 
 # values this near, as parts of themselves, differ by rounding: 1 − Σz² by the order of its terms
 _ROUNDING = 1e-12
@@ -33,7 +30,7 @@ class Bins:
         Ends of the columns' values, instead of 0 and 1.
     """
 
-    def __init__(self, z: NDArray, n_bins, strategy: str, limits: Any = None):
+    def __init__(self, z: NDArray, n_bins, strategy: str, limits=None):
         K = z.shape[1]
         if is_count(n_bins) and n_bins * K > _MOST:
             raise ValueError(f"n_bins={n_bins} bins of {K} columns are more than {_MOST} bins.")
@@ -68,7 +65,7 @@ class Bins:
         return np.stack(columns, axis=1)
 
 
-def below(edge: NDArray | float, width: NDArray | float) -> Any:
+def below(edge: NDArray | float, width: NDArray | float):
     """How far below an edge values are at it but for rounding; `width` is that of the bin below.
 
     Values may have been rounded to float32, and 1 − z of them be taken: an absolute error, unless

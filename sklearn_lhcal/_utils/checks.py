@@ -14,11 +14,10 @@ from types import FunctionType, UnionType
 from typing import Any, Literal, TypeVar, Union, cast, get_args, get_origin
 
 import numpy as np
-from numpy.typing import NDArray
+from sklearn.exceptions import ConvergenceWarning, UndefinedMetricWarning
 from sklearn.utils import indexable
 
-from .arrays import Floats, Indices
-from .types import ArrayLike, Estimator
+from .types import ArrayLike, Estimator, Floats, Indices, NDArray
 
 Function = TypeVar("Function", bound=Callable)
 
@@ -26,6 +25,8 @@ Function = TypeVar("Function", bound=Callable)
 _MAY_BE_GAPS = (float, np.floating, datetime, np.datetime64, np.timedelta64)
 # What missing values are as text.
 _GAPS = ("", "none", "nan", "nat", "<na>")
+# Modules that warnings do not point at.
+_INSIDE = ("sklearn_lhcal.", "contextlib")
 _KINDS = {"m": "time spans", "M": "dates", "V": "records"}
 
 
@@ -103,7 +104,7 @@ def as_floats(a, name: str) -> Floats:
     if holds_text(array):
         raise ValueError(f"{name} must be numeric, but holds text; convert it to numbers.")
     try:
-        return array.astype(np.float64, copy=False)
+        return array.astype(float, copy=False)
     except OverflowError:
         raise ValueError(f"{name} holds an integer too large for float64.") from None
     except (TypeError, ValueError):
@@ -167,10 +168,20 @@ def warn(message: str, category: type[Warning] = UserWarning) -> None:
     """Warn at the line of the first caller outside this package."""
     frame = sys._getframe(1)
     stacklevel = 2
-    while frame.f_back and frame.f_globals.get("__name__", "").startswith("sklearn_lhcal."):
+    while frame.f_back and frame.f_globals.get("__name__", "").startswith(_INSIDE):
         frame = frame.f_back
         stacklevel += 1
     warnings.warn(message, category, stacklevel=stacklevel)
+
+
+def warn_undefined(message: str) -> None:
+    """Warn of a metric that is NaN."""
+    warn(message, UndefinedMetricWarning)
+
+
+def warn_unconverged(message: str) -> None:
+    """Warn of a search that stopped before its end."""
+    warn(message, ConvergenceWarning)
 
 
 def warn_alike(names: NDArray, what: str) -> None:
@@ -455,7 +466,7 @@ def errors_of(what: str) -> Iterator[None]:
         raise type(error)(f"{what}: {error}") from error
 
 
-def check_params(estimator: Any) -> None:
+def check_params(estimator) -> None:
     """The same of the parameters of an estimator."""
     check_arguments(type(estimator), vars(estimator))
 

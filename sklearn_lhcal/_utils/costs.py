@@ -3,12 +3,10 @@
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from .arrays import Floats, Indices
 from .checks import any_array, as_floats, check_finite, check_same_length
 from .names import Side, column_names, is_numeric, matched, positions, typed
-from .types import ArrayLike
+from .types import ArrayLike, Floats, Indices, NDArray
 
 
 class Costs(NamedTuple):
@@ -32,7 +30,8 @@ class Costs(NamedTuple):
 
         Integers are column numbers unless decisions have integers as names.
         """
-        d, D = any_array(decisions, "decisions"), self.C.shape[-1]
+        d = any_array(decisions, "decisions")
+        D = self.C.shape[-1]
         if d.ndim != 1 or not d.size:
             raise ValueError(f"decisions must be 1-D, one per sample, got shape {d.shape}.")
         named = self.decisions is not None and self.decisions.dtype.kind == "b"

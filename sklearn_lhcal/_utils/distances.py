@@ -7,12 +7,10 @@ identity, and no product is made.
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
-from .arrays import Floats
 from .checks import any_array, as_floats, check_finite
 from .names import numbers_of
-from .types import ArrayLike
+from .types import ArrayLike, Floats, NDArray
 
 Distance = Literal["linear", "quadratic"] | ArrayLike | None
 # Eigenvalues of a table may be this far below 0, as parts of the largest: by rounding.
@@ -54,7 +52,7 @@ def points(distance: Distance, K: int, names: NDArray | None, graded: bool) -> F
                 f"distance='quadratic' needs classes that are numbers, got {classes.tolist()[:20]};"
                 " 'linear' needs an order alone."
             )
-        return numbers.astype(np.float64)[:, None]
+        return numbers.astype(float)[:, None]
     if numbers is None and not graded:
         raise ValueError(
             f"distance='linear' needs an order of the classes; {classes.tolist()[:20]} are text: "

@@ -6,15 +6,14 @@ from functools import wraps
 from typing import TypeVar, cast
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn import get_config
 from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import has_fit_parameter
 
-from .arrays import Floats, Indices
 from .checks import check_params, check_sample_weight, take_params, take_rows
 from .names import positions
+from .types import Floats, Indices, NDArray
 
 Function = TypeVar("Function", bound=Callable)
 
@@ -30,17 +29,12 @@ def default_classifier():
     return classifier
 
 
-def is_search(estimator) -> bool:
-    """Whether it is a search over another estimator."""
-    return all(hasattr(estimator, name) for name in ("scoring", "refit", "estimator"))
-
-
 def _layers(estimator) -> Iterator:
     """An estimator, what a Pipeline or a search ends in, what that ends in, and so on."""
     yield estimator
     if isinstance(estimator, Pipeline):
         yield from _layers(estimator.steps[-1][1])
-    elif is_search(estimator):
+    elif all(hasattr(estimator, name) for name in ("scoring", "refit", "estimator")):
         yield from _layers(estimator.estimator)
 
 
@@ -50,12 +44,6 @@ def takes_label_histograms(estimator) -> bool:
     Its class has `accepts_label_histograms`, or the class of what a Pipeline or a search ends in.
     """
     return any(getattr(type(one), "accepts_label_histograms", False) for one in _layers(estimator))
-
-
-def takes_numbers_alone(estimator) -> bool:
-    """Whether classes must be 0, 1, 2, …, as those of XGBoost; `own_classes` names them again."""
-    *_, inner = _layers(estimator)
-    return type(inner).__module__.startswith("xgboost.")
 
 
 def class_order(estimator, X):
@@ -69,7 +57,8 @@ def class_order(estimator, X):
             return estimator._class_order(X)
         if isinstance(estimator, Pipeline):
             kept = all(step in (None, "passthrough") for _, step in estimator.steps[:-1])
-            estimator, X = estimator.steps[-1][1], X if kept else None
+            estimator = estimator.steps[-1][1]
+            X = X if kept else None
         elif not takes_label_histograms(estimator):
             return None
         elif not hasattr(estimator, "estimator"):
@@ -171,12 +160,14 @@ def fit_on_labels(estimator, X, labels, sample_weight=None, **fit_params):
             f"{type(estimator).__name__} takes no sample_weight in fit; fit it without weights."
         )
     n, classes = len(labels), labels.classes
-    if takes_numbers_alone(estimator):
+    *_, inner = _layers(estimator)
+    # whose classes must be 0, 1, 2, …; `own_classes` names them again
+    if type(inner).__module__.startswith("xgboost."):
         classes = np.arange(len(classes))
     # an array: a Series would be looked up by its labels, which some of its samples need not be
     sample_weight = check_sample_weight(sample_weight, n)
     rows, codes = np.nonzero(labels.counts)
-    weight = labels.counts[rows, codes].astype(np.float64)
+    weight = labels.counts[rows, codes].astype(float)
     if len(rows) == n and (weight == 1).all():
         fit_params |= weight_params(sample_weight)
         return estimator.fit(X, classes[codes], **fit_params)

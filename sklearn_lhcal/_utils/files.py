@@ -144,14 +144,11 @@ def _csv(path: Path, *, stays: Callable, **_) -> tuple:
     if separator != ",":
         commas = pd.read_csv(io.StringIO(text), decimal=",", **options)
         frame = max(commas, frame, key=lambda read: len(read.select_dtypes("number").columns))
-    return _without_questions(frame.dropna(how="all")), notes
-
-
-def _without_questions(frame):
-    """Without the two rows in which Qualtrics writes its questions and ids below the names."""
+    frame = frame.dropna(how="all")
+    # Qualtrics writes its questions and ids into two rows below the names
     top = frame.head(3).astype(str).to_numpy(str)
     (ids,) = np.nonzero(np.char.startswith(top, '{"ImportId"').any(axis=1))
-    return frame.iloc[ids.max() + 1 :] if ids.size else frame
+    return frame.iloc[ids.max() + 1 :] if ids.size else frame, notes
 
 
 def _text_of(path: Path) -> tuple[str, str]:

@@ -5,10 +5,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from .arrays import Floats
-from .checks import as_floats, errors_of
+from .checks import as_floats, errors_of, warn
 from .names import Side, column_names, matched
-from .types import ArrayLike
+from .types import ArrayLike, Floats
 
 
 def finding_table(findings: Side, table: ArrayLike, name: str) -> Floats:
@@ -25,8 +24,8 @@ def finding_table(findings: Side, table: ArrayLike, name: str) -> Floats:
 @contextmanager
 def about_finding(name: Any, heard: dict) -> Iterator[None]:
     """Errors say which finding they are about; `heard` gathers warnings, to be said at the end."""
-    with warnings.catch_warnings(record=True) as caught, errors_of(f"Finding {name!r}"):
-        warnings.simplefilter("always")
+    heard_now = warnings.catch_warnings(record=True, action="always")
+    with heard_now as caught, errors_of(f"Finding {name!r}"):
         yield
     for warning in caught:
         heard.setdefault((warning.category, str(warning.message)), {})[str(name)] = None
@@ -35,4 +34,4 @@ def about_finding(name: Any, heard: dict) -> Iterator[None]:
 def warn_of_findings(heard: dict) -> None:
     """Each warning once, with the findings that it is about."""
     for (category, message), names in heard.items():
-        warnings.warn(f"Finding {', '.join(names)}: {message}", category, stacklevel=4)
+        warn(f"Finding {', '.join(names)}: {message}", category)

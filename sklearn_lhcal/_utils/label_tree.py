@@ -5,12 +5,12 @@ them; C_d the costs of decision d; V_h(c) the least total cost to expect from c 
 """
 
 from math import comb
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from .arrays import Floats, Indices, Integers, Mask
 from .costs import expected_costs
+from .types import Floats, Indices, Integers, Mask
 
 # More states than this are not worth their time.
 MOST_STATES = 20_000
@@ -93,13 +93,13 @@ def rows_at_a_time(levels: list[Level]) -> int:
     return max(1, _BLOCK // sum(level.counts.size for level in levels))
 
 
-def grow(levels: list[Level], distribution: Any, C: Floats) -> Tree:
+def grow(levels: list[Level], distribution, C: Floats) -> Tree:
     """The tree of B rows with a distribution; costs C are (K, D), or one per sample, (B, K, D)."""
 
     def mean_after(c: Integers) -> Floats:
         if not c.any():
             return distribution.mean()
-        more = np.tile(c.astype(np.float64), (len(distribution), 1))
+        more = np.tile(c.astype(float), (len(distribution), 1))
         return distribution._posterior(more).mean()
 
     z = [np.stack([mean_after(c) for c in level.counts]) for level in levels]

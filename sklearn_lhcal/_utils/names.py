@@ -13,11 +13,9 @@ from numbers import Real
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from .arrays import Indices
 from .checks import any_array, as_names, is_lazy, warn
-from .types import ArrayLike
+from .types import ArrayLike, Indices, NDArray
 
 _NUMBER = re.compile(r"-?\d+(\.\d+)?")
 
@@ -53,7 +51,7 @@ def column_names(frame, name: str) -> NDArray | None:
     return typed(names)
 
 
-def named_columns(table: Any, name: str) -> dict:
+def named_columns(table, name: str) -> dict:
     """The columns of a dict, a frame or an array by name, as given.
 
     Those without names are "column 0", "column 1"; one without a name is "subgroup".
@@ -223,7 +221,13 @@ def matched(
     names, classes = own.names, other.names
     columns = np.arange(other.K)
     if own.numbered and is_numeric(names) and not is_numeric(classes):
-        _warn_of_scores(own, other)
+        # 1, 2, …, K − 1 count K > 2 columns: they may be scores 1, 2, …, K
+        if own.K > 1 and own.K + 1 == other.K and np.array_equal(names, np.arange(1, other.K)):
+            warn(
+                f"The labels {names.tolist()[:20]} of {own.who} were read as column numbers: "
+                f"nobody gave column 0 of {other.who}. If they are scores from 1, name the "
+                f"columns, pd.DataFrame({other.array}, {other.axis}=[...])."
+            )
         columns = _known(names, columns)
         names = None
     elif own.single and not own.graded and classes is None and own.K == other.K:
@@ -267,16 +271,6 @@ def _known(names: NDArray, classes: NDArray) -> Indices:
             f"{hint}"
         )
     return columns
-
-
-def _warn_of_scores(own: Side, other: Side) -> None:
-    """Warn where labels 1, 2, …, K − 1 count K > 2 columns: they may be scores 1, 2, …, K."""
-    if own.K > 1 and own.K + 1 == other.K and np.array_equal(own.names, np.arange(1, other.K)):
-        warn(
-            f"The labels {own.names.tolist()[:20]} of {own.who} were read as column numbers: "
-            f"nobody gave column 0 of {other.who}. If they are scores from 1, name the columns, "
-            f"pd.DataFrame({other.array}, {other.axis}=[...])."
-        )
 
 
 def _other_number(own: Side, other: Side) -> ValueError:

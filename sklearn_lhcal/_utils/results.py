@@ -42,7 +42,7 @@ def frame_of_rows(rows: dict[Any, dict]) -> "DataFrame":
     return _pandas().DataFrame(rows).T.infer_objects()
 
 
-def frame_of(index: dict[str, Any], **columns: Any) -> "DataFrame":
+def frame_of(index: dict[str, Any], **columns) -> "DataFrame":
     """A DataFrame of arrays whose axes are those of the index; an interval is two columns."""
     pd = _pandas()
     at = pd.MultiIndex.from_product(index.values(), names=index)
@@ -57,7 +57,7 @@ def frame_of(index: dict[str, Any], **columns: Any) -> "DataFrame":
     return pd.DataFrame(shown, index=at if len(index) > 1 else at.get_level_values(0))
 
 
-def fields(found: Any, first: str, last: str) -> dict[str, Any]:
+def fields(found, first: str, last: str) -> dict[str, Any]:
     """The fields of a result from one to another, by name, in their order."""
     names = found._fields
     chosen = names[names.index(first) : names.index(last) + 1]
@@ -72,13 +72,13 @@ def _table(found: Any) -> Any:
         return None
 
 
-def _text(found: Any) -> str:
+def _text(found) -> str:
     table = _table(found)
     rows = "" if table is None else table.to_string(max_rows=_LINES, float_format=_number)
     return f"{_one_line(found)}\n{rows}".rstrip("\n")
 
 
-def _html(found: Any) -> str:
+def _html(found) -> str:
     table = _table(found)
     if table is None:
         return _html_of_fields(found)
@@ -90,7 +90,7 @@ def _number(x: float) -> str:
     return f"{0.0 if abs(x) < _TINY else x:.4g}"
 
 
-def _one_line(found: Any) -> str:
+def _one_line(found) -> str:
     short = {name: _short(getattr(found, name)) for name in found._fields}
     shown = [f"{name}={text}" for name, text in short.items() if not text.startswith("array")]
     arrays = len(short) - len(shown)
@@ -99,7 +99,7 @@ def _one_line(found: Any) -> str:
     return f"{type(found).__name__}({', '.join(shown)})"
 
 
-def _html_of_fields(found: Any) -> str:
+def _html_of_fields(found) -> str:
     cells = (
         f"<tr><th>{escape(name)}</th><td>{escape(_short(getattr(found, name)))}</td></tr>"
         for name in found._fields
@@ -107,7 +107,7 @@ def _html_of_fields(found: Any) -> str:
     return f"<table><caption>{type(found).__name__}</caption>{''.join(cells)}</table>"
 
 
-def _short(value: Any) -> str:
+def _short(value) -> str:
     if isinstance(value, np.ndarray) and value.ndim:
         return f"array of shape {value.shape}"
     if isinstance(value, float):

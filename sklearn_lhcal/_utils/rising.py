@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from .arrays import Floats
+from .types import Floats
 
 Terms = tuple[Floats, Floats, Floats]
 

@@ -1,13 +1,12 @@
 """Searches for the minimum of a smooth function of parameters x (p,), convex or not."""
 
-import warnings
 from collections.abc import Callable
 
 import numpy as np
 from scipy.optimize import minimize
-from sklearn.exceptions import ConvergenceWarning
 
-from .arrays import Floats
+from .checks import warn_unconverged
+from .types import Floats
 
 # The decrement, by which a last step would lower a quadratic function, nats.
 _TOLERANCE = 1e-10
@@ -48,7 +47,7 @@ def newton(terms: Callable[[Floats], tuple[float, Floats, Floats]], x: Floats) -
         f, g, H = trial
     # rounding hides a rest, but not much
     if decrement > 1e-6 * (1 + abs(f)):
-        _warn()
+        warn_unfinished()
     return x
 
 
@@ -62,13 +61,10 @@ def lbfgs(terms: Callable[[Floats], tuple[float, Floats]], x: Floats, tol: float
     result = minimize(terms, x, jac=True, method="L-BFGS-B", options=options)
     # too many steps
     if result.status == 1:
-        _warn()
+        warn_unfinished()
     return result.x
 
 
-def _warn() -> None:
-    warnings.warn(
-        "The search for the parameters stopped before its minimum; calibrate on more samples.",
-        ConvergenceWarning,
-        stacklevel=3,
-    )
+def warn_unfinished(remedy: str = "calibrate on more samples") -> None:
+    """What is said where no minimum was reached."""
+    warn_unconverged(f"The search for the parameters stopped before its minimum; {remedy}.")

@@ -3,9 +3,8 @@
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from .arrays import Floats
 from .checks import as_floats, check_finite, plain_array
-from .types import ArrayLike
+from .types import ArrayLike, Floats
 
 # The smallest probability that calibrators and kernels read.
 EPS = 1e-12

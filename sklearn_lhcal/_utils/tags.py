@@ -6,7 +6,7 @@ from functools import partial
 from inspect import signature
 from typing import Any, TypeVar
 
-from .arrays import Floats
+from .types import Floats
 
 Function = TypeVar("Function", bound=Callable)
 
@@ -95,7 +95,7 @@ class MeanOfTerms(Tags):
 
     terms: Callable[..., tuple[Floats, Floats]]
 
-    def value(self, rows: Any, **options: Any) -> float:
+    def value(self, rows, **options) -> float:
         """The ratio of the sums over these samples."""
         numerator, denominator = self.terms(rows, **options)
         return float(numerator.sum() / denominator.sum())
@@ -115,7 +115,7 @@ class OfSums(Tags):
     of_sums: Callable
     of_unit: Callable
 
-    def value(self, rows: Any, **options: Any) -> float:
+    def value(self, rows, **options) -> float:
         """The function of the sums over these samples."""
         return float(self.of_sums(self.terms(rows, **options).sum(axis=0), rows.labels, **options))
 
@@ -149,7 +149,7 @@ def metric(tags: Tags | Callable[..., Tags]) -> Callable[[Function], Function]:
     return attach
 
 
-def tags_of(function: Callable, **options: Any) -> Tags:
+def tags_of(function: Callable, **options) -> Tags:
     """The tags of a metric, called with these options and else its defaults."""
     function, options = unwrapped(function, options)
     tags = getattr(function, "tags", None)
@@ -172,7 +172,7 @@ def defaults_of(function: Callable) -> dict:
     }
 
 
-def unwrapped(function: Any, options: dict) -> tuple[Any, dict]:
+def unwrapped(function, options: dict) -> tuple[Any, dict]:
     """The function within `functools.partial`, and its options beside the others."""
     while isinstance(function, partial) and not function.args:
         function, options = function.func, function.keywords | options

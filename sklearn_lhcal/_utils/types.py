@@ -1,10 +1,15 @@
-"""What arguments may be, for signatures."""
+"""What arguments and results may be, for signatures: arrays by what they hold, too."""
 
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import NDArray as NDArray
+
+from .arrays import Floats as Floats
+from .arrays import Indices as Indices
+from .arrays import Integers as Integers
+from .arrays import Mask as Mask
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike as ArrayLike
@@ -56,10 +61,10 @@ LabelsLike = ArrayLike | Sparse
 class Estimator(Protocol):
     """What scikit-learn, skorch and this package call an estimator; scikit-learn has no types."""
 
-    def fit(self, X: Samples, y: Any) -> Any:
+    def fit(self, X: Samples, y):
         """Fit it."""
 
-    def predict(self, X: Samples) -> Any:
+    def predict(self, X: Samples):
         """The most probable classes."""
 
 
@@ -67,7 +72,7 @@ class Estimator(Protocol):
 class Splitter(Protocol):
     """What splits samples into folds."""
 
-    def split(self, X: Samples, y: Any = None, groups: Any = None) -> Iterator:
+    def split(self, X: Samples, y=None, groups=None) -> Iterator:
         """Indices (train, test) of each fold."""
 
 

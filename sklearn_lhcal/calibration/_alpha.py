@@ -1,6 +1,5 @@
 """α-calibration: how sure a model is of its class probabilities (P1 §5.3, App. D.2)."""
 
-import warnings
 from dataclasses import KW_ONLY, replace
 from functools import partial
 from typing import Literal
@@ -10,9 +9,10 @@ from sklearn.base import clone
 from sklearn.frozen import FrozenEstimator
 
 from .._rows import parameters
-from .._utils.arrays import Floats, Mask, in_blocks
-from .._utils.checks import as_features
+from .._utils.arrays import in_blocks
+from .._utils.checks import as_features, warn
 from .._utils.simplex import entropy, gini
+from .._utils.types import Floats, Mask
 from ..distributions import Dirichlet, Mixture
 from ._alpha_fit import (
     MAX_LOG_TOTAL,
@@ -165,10 +165,9 @@ class AlphaCalibration(_BaseCalibrator):
             learnt = _stored(one, members) | standard
             if self._is_one_of_several:
                 return learnt | {"losses_": np.zeros(len(GRID))}
-            warnings.warn(
+            warn(
                 "No calibration sample has two labels, so α0 is set to 1. "
-                "Calibrate on samples with two raters or more.",
-                stacklevel=4,
+                "Calibrate on samples with two raters or more."
             )
             return learnt
         total = self._objective(0.0).total
@@ -189,10 +188,9 @@ class AlphaCalibration(_BaseCalibrator):
             losses = np.array([total(rows, line.log_total(h)) for line in lines])
             return learnt | {"losses_": losses}
         if learnt["is_infinite_"] and self.penalty is None and not are_sharp:
-            warnings.warn(
+            warn(
                 "Raters disagree as often as the class probabilities say, so α0 is infinite "
-                "(1e12): predictions are point masses. A penalty, 5e-4 say, makes α0 finite.",
-                stacklevel=4,
+                "(1e12): predictions are point masses. A penalty, 5e-4 say, makes α0 finite."
             )
         return learnt
 

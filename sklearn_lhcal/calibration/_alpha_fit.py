@@ -6,17 +6,18 @@ first and second derivative by η. The losses are those of `DirichletMultinomial
 `PairwiseLoss`, which serve ensembles: there torch gives the slope.
 """
 
-import warnings
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.special import expit, log_expit
 
-from .._utils.arrays import Floats, row_blocks
+from .._utils.arrays import row_blocks
+from .._utils.checks import warn
 from .._utils.rising import Terms, rising
 from .._utils.search import lbfgs, newton
 from .._utils.simplex import gini, row_sum
+from .._utils.types import Floats
 from ._rows import CalibrationRows
 
 RowLoss = Callable[[Floats], Terms]
@@ -274,12 +275,11 @@ def check_means(rows: CalibrationRows) -> bool:
             result += share * excess
     if result <= _SHARE * float(w @ observed):
         return False
-    warnings.warn(
+    warn(
         "Raters of the calibration samples disagree more often than the class probabilities "
         f"allow: two of a sample with probability {w @ observed:.3f} where these leave "
         f"{w @ most:.3f} at most; among samples predicted alike it is too much by {result:.3f}. "
         "Calibrate them first, as in AlphaCalibration(TemperatureScaling(…)). If they are, the "
-        "raters are not exchangeable: two opposed readers label every sample, for example.",
-        stacklevel=5,
+        "raters are not exchangeable: two opposed readers label every sample, for example."
     )
     return True

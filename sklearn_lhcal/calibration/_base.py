@@ -1,6 +1,5 @@
 """The bases of all that wraps a classifier, and of calibrators: one loop for a whole chain."""
 
-import warnings
 from abc import abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -19,7 +18,6 @@ from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 from threadpoolctl import ThreadpoolController
 
 from .._rows import DistributionClassifierMixin, Labels, parameters, predicted_dist, read_labels
-from .._utils.arrays import Floats
 from .._utils.checks import (
     check_params,
     check_same_length,
@@ -27,6 +25,7 @@ from .._utils.checks import (
     check_samples,
     take_params,
     take_rows,
+    warn,
 )
 from .._utils.devices import on_cpu, recorded
 from .._utils.estimators import (
@@ -41,7 +40,7 @@ from .._utils.estimators import (
 from .._utils.names import check_row_names
 from .._utils.progress import Progress
 from .._utils.simplex import log
-from .._utils.types import Estimator, Folds, LabelsLike, Samples, Seed, Verbose, Weights
+from .._utils.types import Estimator, Floats, Folds, LabelsLike, Samples, Seed, Verbose, Weights
 from .._utils.version import __version__
 from ..distributions import Distribution
 from ..model_selection import StratifiedVotesKFold, check_cv
@@ -113,10 +112,9 @@ class _Wrapper(DistributionClassifierMixin, MetaEstimatorMixin, BaseEstimator):
     def __setstate__(self, state):
         saved_by = state.get("_saved_by", "an older version")
         if saved_by != __version__:
-            warnings.warn(
+            warn(
                 f"{type(self).__name__} was saved by sklearn_lhcal {saved_by} and is loaded by "
-                f"{__version__}: its predictions may differ, or fail. Fit it again.",
-                stacklevel=2,
+                f"{__version__}: its predictions may differ, or fail. Fit it again."
             )
         super().__setstate__({k: v for k, v in state.items() if k != "_saved_by"})
 
@@ -248,10 +246,9 @@ class _BaseCalibrator(_Wrapper):
             rows = CalibrationRows.predicted(base, X, classes).labelled(labels, weight)
         else:
             if getattr(self._wrapped(), "initialized_", False):
-                warnings.warn(
+                warn(
                     "The network is trained already, and will be trained again, once a fold; "
-                    "FrozenEstimator(network) stays as it is.",
-                    stacklevel=2,
+                    "FrozenEstimator(network) stays as it is."
                 )
             base, rows = self._out_of_fold(base, X, labels, weight, fit_params)
         for calibrator in reversed(calibrators):
@@ -356,16 +353,16 @@ def _drop_unused_weights(base, params: dict) -> None:
         return
     if not has_fit_parameter(base, "sample_weight"):
         del params["sample_weight"]
-        warnings.warn(
+        warn(
             f"{type(base).__name__} takes no sample_weight in fit: the weights are used for the "
-            "calibration only.",
-            stacklevel=5,
+            "calibration only."
         )
 
 
 def _chain(calibrator, cloned: bool = True):
     """([the calibrator, the one that it wraps, …], the classifier), cloned but for the first."""
-    calibrators, inner = [calibrator], calibrator._inside()
+    calibrators = [calibrator]
+    inner = calibrator._inside()
     while isinstance(inner, _BaseCalibrator):
         calibrators.append(clone(inner) if cloned else inner)
         inner = inner._inside()

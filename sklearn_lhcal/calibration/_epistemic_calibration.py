@@ -3,7 +3,6 @@
 What more data gains is learnt by carving the training data.
 """
 
-import warnings
 from collections.abc import Callable
 from copy import copy
 from dataclasses import KW_ONLY
@@ -20,12 +19,11 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from .._rows import labels_for, parameters, predicted_classes, shares_of, weight_of
-from .._utils.arrays import Floats, Indices
 from .._utils.bins import Bins
-from .._utils.checks import check_sample_weight, check_samples, take_rows
+from .._utils.checks import check_sample_weight, check_samples, take_rows, warn
 from .._utils.estimators import atomic, own_columns
 from .._utils.names import check_row_names
-from .._utils.types import ArrayLike, Estimator, LabelsLike, Samples, Seed, Weights
+from .._utils.types import ArrayLike, Estimator, Floats, Indices, LabelsLike, Samples, Seed, Weights
 from ..distributions import predict_dist
 from ..model_selection import BallCarvingSplit
 from ._base import TrainingRows, _Wrapper, read_for_fit
@@ -223,10 +221,9 @@ class EpistemicCalibration(_Wrapper):
         test = np.concatenate([none, *(rows for *_, rows in parts)])
         isotonic = slope = None
         if len(test) < self.n_bins:
-            warnings.warn(
+            warn(
                 f"{len(test)} carved samples are too few for {self.n_bins} bins: predict_epistemic "
-                "returns the estimate as it is. Give more data, a larger radius, or fewer bins.",
-                stacklevel=4,
+                "returns the estimate as it is. Give more data, a larger radius, or fewer bins."
             )
             e = g = w = np.empty(0)
         else:
@@ -246,10 +243,12 @@ class EpistemicCalibration(_Wrapper):
 
         From f_tr2, fitted beside the balls, and f_aug2, fitted on most of their samples too.
         """
-        where, remedy = "the samples beside the balls", "a splitter with smaller or fewer balls"
+        where = "the samples beside the balls"
+        remedy = "a splitter with smaller or fewer balls"
         f_tr2 = training.fit(clone(self.estimator), train, where, remedy)
         f_aug2 = training.fit(clone(self.estimator), augmented, where, remedy)
-        X_test, labels = take_rows(training.X, test), training.labels.take(test)
+        X_test = take_rows(training.X, test)
+        labels = training.labels.take(test)
         predicted = (predicted_classes(f, X_test, labels.classes) for f in (f_tr2, f_aug2))
         before, after = (shares_of(labels, names) for names in predicted)
         return self._estimate(f_tr2, X_test), after - before
@@ -258,7 +257,7 @@ class EpistemicCalibration(_Wrapper):
         """The estimate of each sample, uncalibrated."""
         if not callable(self.uncertainty):
             return getattr(predict_dist(model, X), self.uncertainty)()
-        e = np.asarray(self.uncertainty(model, X), dtype=np.float64)
+        e = np.asarray(self.uncertainty(model, X), dtype=float)
         if e.ndim != 1 or not np.isfinite(e).all() or (e < 0).any():
             raise ValueError(
                 "uncertainty must return one finite number per sample, at least 0; it returned an "
@@ -374,16 +373,14 @@ def _warn_if_flat(e: Floats, isotonic: IsotonicRegression) -> None:
     """Where the estimates are equal, or the mean gain does not rise with them."""
     low, high = isotonic.predict([e.min(), e.max()])
     if e.min() == e.max():
-        warnings.warn(
+        warn(
             f"The estimate is {e[0]:.3g} for all carved samples, and so is predict_epistemic; "
-            'give a classifier with a predictive distribution, or uncertainty="entropy".',
-            stacklevel=5,
+            'give a classifier with a predictive distribution, or uncertainty="entropy".'
         )
     elif high - low < 1e-9:
-        warnings.warn(
+        warn(
             f"The fitted gain is flat at {low:.3g}: on {len(e)} carved samples more data gained no "
-            "more where the estimate is larger. Give more data.",
-            stacklevel=5,
+            "more where the estimate is larger. Give more data."
         )
 
 

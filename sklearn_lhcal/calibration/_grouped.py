@@ -19,26 +19,23 @@ From these v, x is sought again. Labels of one sample are worth ν of as many sa
 `VectorScaling`.
 """
 
-import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import minimize
 from scipy.sparse import csr_matrix, issparse, kron
 from scipy.special import log_softmax
 
 from .._rows import parameters
-from .._utils.arrays import Floats, Indices
-from .._utils.checks import as_names, check_same_length, is_gap, n_rows
+from .._utils.checks import as_names, check_same_length, is_gap, n_rows, warn
 from .._utils.names import named_columns, positions
 from .._utils.results import DataFrame, frame_of, result
 from .._utils.search import newton
 from .._utils.simplex import row_sum
-from .._utils.types import ArrayLike, Samples
+from .._utils.types import ArrayLike, Floats, Indices, NDArray, Samples
 from ._base import _BaseCalibrator
 from ._scaling.fit import labels_worth
 from ._scaling.maps import FittedMap, Information, TemperatureMap
@@ -69,7 +66,7 @@ def read_factors(X: Samples, by: Sequence | Callable) -> list[NDArray]:
     return [np.array([" & ".join(each) for each in zip(*of, strict=True)]) for of in names]
 
 
-def _called(columns: dict, which: Any) -> list[str]:
+def _called(columns: dict, which) -> list[str]:
     """What one column says of the samples, such as "site=north"."""
     known = list(columns)
     if isinstance(which, (int, np.integer)) and -len(known) <= which < len(known):
@@ -115,11 +112,13 @@ def fit_effects(u: Floats, y: Floats, groups: Indices, kind: Indices) -> tuple:
     """
     objective = _objective(u, y, groups, len(kind))
     of = kind.ravel()
-    x, log_v = np.zeros(len(of)), np.full(of.max() + 1, _START)
+    x = np.zeros(len(of))
+    log_v = np.full(of.max() + 1, _START)
     for _ in range(_MOST):
         x = newton(partial(objective, v=np.exp(log_v)[of]), x)
         _, g, H = objective(x, np.inf)
-        before, log_v = log_v, _likeliest(H, H @ x - g, of)
+        before = log_v
+        log_v = _likeliest(H, H @ x - g, of)
         if np.abs(log_v - before).max() < _TOLERANCE:
             break
     S = (Information(H).factor(np.exp(-log_v)[of]).A[0] ** 2).sum(axis=1)
@@ -269,10 +268,9 @@ class GroupedCalibration(_BaseCalibrator):
             )
         for names, size in zip(factors, sizes, strict=True):
             if size == 1 or size > len(names) / 2:
-                warnings.warn(
+                warn(
                     f"by makes {size} group(s) of {len(names)} samples, such as '{names[0]}': a "
-                    "single group teaches nothing, and groups of single samples next to nothing.",
-                    stacklevel=4,
+                    "single group teaches nothing, and groups of single samples next to nothing."
                 )
 
     def _fit_map(self, rows):

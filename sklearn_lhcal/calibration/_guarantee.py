@@ -4,21 +4,19 @@ Letters: s_ik the score of class k in sample i; μ̂_i the labels of sample i as
 number of units, samples or groups of samples; w_i the share of sample i in its unit.
 """
 
-import warnings
 from abc import abstractmethod
 from dataclasses import KW_ONLY
 from typing import Any, ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.model_selection import GroupShuffleSplit
 
 from .._rows import Labels, parameters, predicted_dist
-from .._utils.arrays import Floats, Indices, Mask, in_blocks, row_units
-from .._utils.checks import check_sample_weight, check_samples, read_groups, take_rows
+from .._utils.arrays import in_blocks, row_units
+from .._utils.checks import check_sample_weight, check_samples, read_groups, take_rows, warn
 from .._utils.estimators import atomic, resolve
 from .._utils.names import check_row_names
-from .._utils.types import Groups, LabelsLike, Samples, Seed
+from .._utils.types import Floats, Groups, Indices, LabelsLike, Mask, NDArray, Samples, Seed
 from ._base import Calibrated, TrainingRows, _Wrapper, classifier_of, read_for_fit
 from ._scaling.ordinal import check_order, median_scores
 
@@ -106,7 +104,8 @@ class _Guarantee(_Wrapper):
         checked = self._check(labels)
         held_out = np.arange(n)
         if not fitted:
-            size, seed = self.calibration_size, self.random_state
+            size = self.calibration_size
+            seed = self.random_state
             splitter = GroupShuffleSplit(1, test_size=size, random_state=seed)
             train, held_out = next(splitter.split(np.zeros(n), groups=row_units(codes, n)))
             params, _ = self._routed(fit_params)
@@ -115,7 +114,10 @@ class _Guarantee(_Wrapper):
             where = "the samples that the classifier is fitted on"
             base = training.fit(base, train, where, "another split")
         X_held_out = take_rows(X, held_out)
-        _check_proba(base)
+        inner, _ = resolve(base, None, "predict_dist")
+        if not hasattr(inner, "predict_dist") and not hasattr(inner, "predict_proba"):
+            name = type(inner).__name__
+            raise ValueError(f"{name} predicts no probabilities; put TemperatureScaling around it.")
         z = predicted_dist(base, X_held_out, labels.classes).mean()
         units = row_units(take_rows(codes, held_out), len(held_out))
         own = labels.take(held_out)
@@ -123,14 +125,6 @@ class _Guarantee(_Wrapper):
         learnt = self._learn(rows, checked)
         self._keep(base, labels.classes, learnt | {"n_calibration_": int(units.max()) + 1})
         return self
-
-
-def _check_proba(model) -> None:
-    inner, _ = resolve(model, None, "predict_dist")
-    if not hasattr(inner, "predict_dist") and not hasattr(inner, "predict_proba"):
-        raise ValueError(
-            f"{type(inner).__name__} predicts no probabilities; put TemperatureScaling around it."
-        )
 
 
 def unit_shares(units: Indices) -> Floats:
@@ -151,7 +145,8 @@ def adaptive_scores(z: Floats) -> Floats:
     """
 
     def of_rows(rows: slice) -> Floats:
-        z_j, z_k = z[rows, :, None], z[rows, None, :]
+        z_j = z[rows, :, None]
+        z_k = z[rows, None, :]
         return (z_j * ((z_j > z_k) + 0.5 * (z_j == z_k))).sum(axis=1)
 
     return in_blocks(of_rows, len(z), z.shape[1] ** 2)
@@ -277,9 +272,8 @@ class ConformalClassifier(_Guarantee):
         s = _SCORES[self.conformity_score](rows.z)
         threshold = vote_threshold(s, rows.mu, rows.units, self.confidence_level)
         if s.max() <= threshold < np.inf:
-            warnings.warn(
+            warn(
                 "Sets hold all classes: smaller ones cover too few labels, and the outputs do not "
-                "tell which classes come next, as one-hot outputs do not. Give probabilities.",
-                stacklevel=4,
+                "tell which classes come next, as one-hot outputs do not. Give probabilities."
             )
         return {"threshold_": threshold}

@@ -4,12 +4,10 @@ from collections.abc import Iterator
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone
 from sklearn.utils.validation import check_is_fitted
 
 from .._rows import MultiLabelCounts, parameters
-from .._utils.arrays import Floats
 from .._utils.checks import (
     check_finite,
     check_same_length,
@@ -21,7 +19,7 @@ from .._utils.checks import (
 from .._utils.estimators import atomic
 from .._utils.finding_tables import about_finding, finding_table, warn_of_findings
 from .._utils.names import Side, check_row_names, column_names, positions
-from .._utils.types import ArrayLike, Estimator, Samples, Weights
+from .._utils.types import ArrayLike, Estimator, Floats, NDArray, Samples, Weights
 from ..distributions import Distribution
 from ._alpha import GRID
 from ._base import _Wrapper
@@ -163,7 +161,7 @@ class PerFinding(MetaEstimatorMixin, BaseEstimator):
     def _present(self, X: Samples) -> Floats:
         return np.column_stack([model.predict_proba(own)[:, 1] for model, own in self._asked(X)])
 
-    def _in_columns(self, X: Samples, values: NDArray) -> Any:
+    def _in_columns(self, X: Samples, values: NDArray):
         """The values of findings as a frame with the columns of X, where these are findings."""
         X = check_samples(X)
         names = column_names(X, "X")

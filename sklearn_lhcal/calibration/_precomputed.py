@@ -4,13 +4,11 @@ from dataclasses import KW_ONLY
 from typing import Literal, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import log_softmax, logsumexp
 from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from .._rows import DistributionClassifierMixin, parameters, read_labels
-from .._utils.arrays import Floats
 from .._utils.checks import check_params, check_same_length, check_samples, holds_text, plain_array
 from .._utils.devices import on_host
 from .._utils.estimators import atomic
@@ -24,7 +22,7 @@ from .._utils.names import (
     sorted_names,
 )
 from .._utils.simplex import EPS, check_proba, row_sum, softmax
-from .._utils.types import ArrayLike, LabelsLike, Samples
+from .._utils.types import ArrayLike, Floats, LabelsLike, NDArray, Samples
 from ..distributions import Distribution, PointMass
 
 
@@ -103,8 +101,10 @@ class PrecomputedClassifier(DistributionClassifierMixin, BaseEstimator):
             classes = np.asarray(self.classes)
         elif names is not None:
             classes = sorted_names(names)
+        elif labels is None or not _has_names(labels) or (labels.single and labels.shape[1] != K):
+            classes = np.arange(K)
         else:
-            classes = _classes_of(labels, K)
+            classes = labels.matched(Side("X", None, K, "X")).classes
         check_classes(classes, K)
         self.classes_ = classes
         self.n_features_in_ = K
@@ -202,7 +202,7 @@ class PrecomputedClassifier(DistributionClassifierMixin, BaseEstimator):
         a = validate_data(self, outputs, reset=False, ensure_all_finite=False)
         if self.response == "proba":
             return check_proba(a, name="X")
-        u = np.asarray(a, dtype=np.float64)
+        u = np.asarray(a, dtype=float)
         if not np.isfinite(logsumexp(u, axis=1)).all():
             raise ValueError("X contains NaN or infinity; only some logits may be -inf.")
         return u
@@ -232,10 +232,3 @@ def _check_axes(outputs, labels=None) -> None:
 def _has_names(labels) -> bool:
     """Whether labels name classes: numbers alone may count columns."""
     return labels.classes is not None and not (labels.single and is_numeric(labels.classes))
-
-
-def _classes_of(labels, K: int) -> NDArray:
-    """Classes of K columns without names: those of the labels, where these have K names."""
-    if labels is None or not _has_names(labels) or (labels.single and labels.shape[1] != K):
-        return np.arange(K)
-    return labels.matched(Side("X", None, K, "X")).classes

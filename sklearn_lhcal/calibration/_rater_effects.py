@@ -5,24 +5,22 @@
 Letters: S nodes of Q in each of n samples, K classes, R raters, T labels.
 """
 
-import warnings
 from collections.abc import Hashable, Iterator
 from dataclasses import KW_ONLY
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.interpolate import CubicSpline
 from scipy.optimize import minimize_scalar
 from scipy.special import logsumexp
 
 from .._rows import Annotations, parameters, read_labels
-from .._utils.arrays import Floats, Indices, in_blocks
-from .._utils.checks import any_array, as_names, check_same_length
+from .._utils.arrays import in_blocks
+from .._utils.checks import any_array, as_names, check_same_length, warn
 from .._utils.names import positions
 from .._utils.search import lbfgs
 from .._utils.simplex import EPS, log, row_sum
-from .._utils.types import ArrayLike, LabelsLike, Samples
+from .._utils.types import ArrayLike, Floats, Indices, LabelsLike, NDArray, Samples
 from ..distributions import Distribution, Mixture, PointMass
 from ._base import _BaseCalibrator
 from ._rows import CalibrationRows
@@ -202,7 +200,8 @@ class NewReader:
 
     def __init__(self, spread: float):
         self.spread = spread
-        low, high = -4 - 7 * spread, 18 + 7 * spread
+        low = -4 - 7 * spread
+        high = 18 + 7 * spread
         self.x = np.arange(low, high, 0.6)
         v = np.arange(low - 1, high + 1, 0.05)
         e, w = np.polynomial.hermite_e.hermegauss(61)
@@ -308,7 +307,8 @@ class RaterEffects(_BaseCalibrator):
 
     def _fit_map(self, rows):
         ratings, raters = _ratings(rows)
-        effects, spread = np.zeros((0, rows.n_classes)), 0.0
+        effects = np.zeros((0, rows.n_classes))
+        spread = 0.0
         if ratings is not None:
             effects, spread = fit_effects(ratings, self.effect_std)
         return {"raters_": raters, "effects_": effects, "effect_std_": spread}
@@ -455,4 +455,4 @@ def _ratings(rows: CalibrationRows) -> tuple[Ratings | None, NDArray]:
 
 
 def _warn(why: str) -> None:
-    warnings.warn(f"{why} All effects of readers are 0.", stacklevel=6)
+    warn(f"{why} All effects of readers are 0.")

@@ -4,20 +4,17 @@ Letters: g_i what the decision of sample i is expected to cost, C̄_i = Σ_k μ�
 does cost; c the cost of a referral; μ̂, n and w_i as in `_guarantee`.
 """
 
-import warnings
 from bisect import bisect_left
 from dataclasses import KW_ONLY
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import logsumexp
 from scipy.stats import binom
 from sklearn.utils.validation import check_is_fitted
 
 from .._rows import parameters
-from .._utils.arrays import Floats, Indices, Mask
-from .._utils.checks import check_samples, n_rows
+from .._utils.checks import check_samples, n_rows, warn
 from .._utils.costs import (
     bayes_columns,
     check_cost_matrix,
@@ -25,7 +22,7 @@ from .._utils.costs import (
     expected_costs,
     of_decisions,
 )
-from .._utils.types import CostsOfRows, Samples
+from .._utils.types import CostsOfRows, Floats, Indices, Mask, NDArray, Samples
 from ._guarantee import ROUNDING, HeldOut, _Guarantee, unit_shares
 
 # Where chains of tests start, in units of the budget.
@@ -515,7 +512,8 @@ class RiskControlledDecision(_Guarantee):
             C = costs.C
         slack = self.budget - compared
         high = C.max() - self.budget
-        wealth, bets = log_wealth(g, cost - compared, high, rows.units, slack), _BETS
+        wealth = log_wealth(g, cost - compared, high, rows.units, slack)
+        bets = _BETS
         n = rows.units.max() + 1
         alike = np.isin(C, [0, C.max()]).all() and (c == 0 or not total)
         if alike and n == len(g) and (rows.n == 1).all():
@@ -554,7 +552,7 @@ class RiskControlledDecision(_Guarantee):
             said += f"; at the costs of these samples, about {about:,.0f}"
         if self.target == "total" and self.budget < c:
             raise ValueError(f"{said}. To refer every sample costs {c:g}.")
-        warnings.warn(f"{said}. Every sample is referred.", stacklevel=6)
+        warn(f"{said}. Every sample is referred.")
 
     def _in_words(self, referral: float, rows: HeldOut) -> str:
         n = rows.units.max() + 1

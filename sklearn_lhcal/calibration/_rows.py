@@ -5,16 +5,15 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import log_softmax
 
 from .._rows import Labels, predicted_dist
 from .._rows import inversion as inversion
 from .._rows import parameters as parameters
-from .._utils.arrays import Floats, Indices
 from .._utils.checks import take_rows
 from .._utils.estimators import own_columns, resolve
 from .._utils.simplex import EPS, row_sum, softmax
+from .._utils.types import Floats, Indices, NDArray
 from ..distributions import Distribution, Mixture, PointMass
 from ._precomputed import PrecomputedClassifier, log_proba
 
@@ -83,7 +82,11 @@ class CalibrationRows:
             u = inner.predict_log_proba(X_inner)
         else:
             u = _of_decisions(inner, X_inner, len(classes))
-        return cls(_unmasked(u[:, own_columns(inner, classes)]), X=X, model=model)
+        u = u[:, own_columns(inner, classes)]
+        masked = np.isneginf(u)
+        # at the least of the others, or at 1e-12, where zeros are clipped
+        least = np.where(masked, np.log(EPS), u).min(axis=1, keepdims=True)
+        return cls(np.where(masked, least, u), X=X, model=model)
 
     @classmethod
     def of(cls, distribution: Distribution, X=None, model=None) -> "CalibrationRows":
@@ -100,7 +103,7 @@ class CalibrationRows:
 
     def labelled(self, labels: Labels, weight: NDArray | None) -> "CalibrationRows":
         """With labels in the order of the columns."""
-        counts = labels.counts.astype(np.float64)
+        counts = labels.counts.astype(float)
         weight = np.ones(len(counts)) if weight is None else weight
         names = labels.classes
         return replace(
@@ -212,7 +215,7 @@ class CalibrationRows:
 
 def _of_decisions(model, X, K: int) -> Floats:
     """The decision function as log-probabilities, shape (n, K)."""
-    u = np.asarray(model.decision_function(X), dtype=np.float64)
+    u = np.asarray(model.decision_function(X), dtype=float)
     if u.ndim == 1:
         u = np.column_stack([np.zeros_like(u), u])
     shape = getattr(model, "decision_function_shape", "ovr")
@@ -222,10 +225,3 @@ def _of_decisions(model, X, K: int) -> Floats:
             f'one for each of {K} classes. Of an SVM set decision_function_shape="ovr".'
         )
     return log_softmax(u, axis=-1)
-
-
-def _unmasked(log_z: Floats) -> Floats:
-    """Classes of logit −inf at the least of the others, or at 1e-12, where zeros are clipped."""
-    masked = np.isneginf(log_z)
-    least = np.where(masked, np.log(EPS), log_z).min(axis=1, keepdims=True)
-    return np.where(masked, least, log_z)

@@ -112,7 +112,8 @@ def fetch_dices(
     said = [answer or None for answer in columns[question]]
     if unknown := set(columns[question]) - {*_ANSWERS, ""}:
         raise ValueError(f"question {question!r} has the answers {sorted(unknown)[:5]}.")
-    item, rater = columns["item_id"], columns["rater_id"]
+    item = columns["item_id"]
+    rater = columns["rater_id"]
     items = np.unique(item)
     y = Annotations.from_long(item, rater, said, items=items, classes=_ANSWERS)
     of_raters = [name for name in columns if name.startswith("rater_") and name != "rater_id"]
@@ -150,7 +151,8 @@ def _problem(header: list[str], rows: list[list[str]], form: _Form) -> str | Non
         return f"not all rows have {len(header)} different columns"
     if len(rows) != form.ratings:
         return f"it has {len(rows)} rows, expected {form.ratings}"
-    item, rater = header.index("item_id"), header.index("rater_id")
+    item = header.index("item_id")
+    rater = header.index("rater_id")
     pairs = [(row[item], row[rater]) for row in rows]
     if not all(name.isdecimal() and len(name) < 19 for pair in pairs for name in pair):
         return "not all items and raters are numbers"

@@ -93,7 +93,7 @@ def fetch(
     base_url: str,
     checksum: str | None,
     timeout: float,
-) -> Any:
+):
     """The content of the file in the data home, downloaded where it is missing."""
     if base_url.partition(":")[0].lower() not in _SCHEMES:
         raise ValueError(f"base_url must begin with one of {_SCHEMES}, got {base_url!r}.")
@@ -151,7 +151,7 @@ def _copy(response: BinaryIO, file: BinaryIO, deadline: float, largest: int) -> 
     return size
 
 
-def _read(file: PublishedFile, path: Path, checksum: str | None, origin: str) -> Any:
+def _read(file: PublishedFile, path: Path, checksum: str | None, origin: str):
     """What a checked file holds; `origin` is what an error calls the file."""
     if (size := path.stat().st_size) > file.largest:
         raise OSError(f"{origin} has {size} bytes, more than {file.largest}.")

@@ -3,10 +3,9 @@
 import numpy as np
 from sklearn.utils import Bunch, check_random_state
 
-from .._utils.arrays import Floats, Integers
 from .._utils.checks import as_floats, checked, plain_array
 from .._utils.simplex import softmax
-from .._utils.types import ArrayLike, Seed
+from .._utils.types import ArrayLike, Floats, Integers, Seed
 from ..distributions import Dirichlet
 
 

@@ -1,13 +1,11 @@
 """Images mixed in pairs, so that raters have something to disagree on; and such digits."""
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.datasets import load_digits
 from sklearn.utils import Bunch, check_random_state
 
-from .._utils.arrays import Floats
 from .._utils.checks import check_same_length, checked, plain_array
-from .._utils.types import ArrayLike, LabelsLike, Seed
+from .._utils.types import ArrayLike, Floats, LabelsLike, NDArray, Seed
 from ..label_histogram._labels import names_of, read_labels
 from ._download import description
 from ._made import check_raters, draw_counts
@@ -119,7 +117,8 @@ def _mixture(images: NDArray, pairs: NDArray, ratio: Floats) -> Floats:
     for begin in range(0, len(rows), _BLOCK):
         part = rows[begin : begin + _BLOCK]
         r = ratio[part].reshape(-1, *[1] * (images.ndim - 1))
-        a, b = images[pairs[part, 0]], images[pairs[part, 1]]
+        a = images[pairs[part, 0]]
+        b = images[pairs[part, 1]]
         result[part] = r * a + (1 - r) * b
     return result
 

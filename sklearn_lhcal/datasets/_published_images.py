@@ -5,11 +5,10 @@ import io
 from os import PathLike
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.utils import Bunch
 
-from .._utils.arrays import Integers
 from .._utils.checks import checked
+from .._utils.types import Integers, NDArray
 from ._download import PublishedFile, description, fetch
 
 _CIFAR10H_COMMIT = "48da312b193b82e6939ec20f23d1f09cbdd849c8"

@@ -6,10 +6,10 @@ import numpy as np
 from scipy.stats import norm, qmc
 from sklearn.utils import Bunch, check_random_state
 
-from .._utils.arrays import Floats, Indices, in_blocks
+from .._utils.arrays import in_blocks
 from .._utils.checks import checked
 from .._utils.simplex import softmax
-from .._utils.types import Seed
+from .._utils.types import Floats, Indices, Seed
 from ..label_histogram import Annotations
 from ._made import model_and_rows
 

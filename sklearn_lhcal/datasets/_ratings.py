@@ -3,7 +3,7 @@
 import numpy as np
 from sklearn.utils import Bunch
 
-from .._utils.arrays import Integers
+from .._utils.types import Integers
 from ._download import description, text_of
 
 
@@ -107,5 +107,5 @@ def load_viper_readings() -> Bunch:
     lines = text_of("data", "viper_readings.txt").split()
     case, reader, condition, score, truth = np.array([line.split(",") for line in lines]).T
     columns = {"case": case, "reader": reader, "condition": condition}
-    numbers = {"score": score.astype(np.float64), "truth": truth.astype(np.int64)}
+    numbers = {"score": score.astype(float), "truth": truth.astype(np.int64)}
     return Bunch(**columns, **numbers, DESCR=description("viper_readings"))

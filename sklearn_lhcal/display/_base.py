@@ -5,11 +5,10 @@ from inspect import signature
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from .._rows import rows_of
 from .._utils.checks import checked
-from .._utils.types import Estimator, LabelsLike, Samples
+from .._utils.types import Estimator, LabelsLike, NDArray, Samples
 from ..distributions import Distribution
 
 if TYPE_CHECKING:
@@ -52,7 +51,7 @@ class Display:
         self.figure_ = panels[0].figure
         return panels
 
-    def _draw_legend(self, title: str | None = None, **options: Any) -> None:
+    def _draw_legend(self, title: str | None = None, **options) -> None:
         """A small legend, its title to the left."""
         small = {"fontsize": "small", "title_fontsize": "small"}
         self.legend_ = self.ax_.legend(title=title, alignment="left", **small, **options)

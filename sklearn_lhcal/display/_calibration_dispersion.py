@@ -141,7 +141,8 @@ class CalibrationDispersionDisplay(PredictionDisplay):
         self.points_ = []
         self.names_ = []
         for name, losses in self.result.intervals.items():
-            CL, DL = losses["calibration_loss"], losses["dispersion_loss"]
+            CL = losses["calibration_loss"]
+            DL = losses["dispersion_loss"]
             x_bar, y_bar = (reach(np.array([v[0]]), np.array([v[1:3]])) for v in (CL, DL))
             at = CL.estimate, DL.estimate
             point = self.ax_.errorbar(*at, xerr=x_bar, yerr=y_bar, **style)

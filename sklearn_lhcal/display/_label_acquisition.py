@@ -268,7 +268,8 @@ class PolicyCurveDisplay(PredictionDisplay):
         shown = dict(enumerate(curve.names))
         self._draw(curve.total_cost, curve.interval, shown, line_kwargs, band_kwargs)
         # expensive numbers of labels would fill the figure
-        low, high = curve.interval.min(), curve.interval.max()
+        low = curve.interval.min()
+        high = curve.interval.max()
         margin = 0.08 * (high - low)
         self.ax_.set_ylim(low - margin, high + margin)
         self.ax_.set_ylabel("Total cost of a sample (unit of the costs)")

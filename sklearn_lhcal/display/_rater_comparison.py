@@ -123,7 +123,7 @@ class RaterDisplay(NamedDisplay):
         self.ax_.set_title(title if J > 1 else _verdict(each), fontsize="medium")
         return self
 
-    def _bars(self, lines: Any, ends: NDArray, style: dict):
+    def _bars(self, lines, ends: NDArray, style: dict):
         """Estimates with their intervals, (m, 3)."""
         return self.ax_.errorbar(ends[:, 0], lines, xerr=reach(ends[:, 0], ends[:, 1:]), **style)
 
@@ -139,7 +139,8 @@ def _in_words(comparison: RaterComparison) -> str:
 def _verdict(comparison: RaterComparison) -> str:
     """Δ with its bound, and what follows from it."""
     verdict = "non-inferior" if comparison.non_inferior else "not shown to be non-inferior"
-    mean, upper = _signed(comparison.difference.estimate), _signed(comparison.difference.high)
+    mean = _signed(comparison.difference.estimate)
+    upper = _signed(comparison.difference.high)
     return f"Δ = {mean}, at most {upper}: {verdict} at {comparison.margin:g}"
 
 

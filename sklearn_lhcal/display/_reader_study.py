@@ -107,7 +107,8 @@ class ReaderStudyDisplay(Display):
         n_readers = np.isfinite(study.reader_values).sum(axis=0)
         # the old condition is compared second, and stands on the left
         at = np.flatnonzero(n_readers > 1)[:: -1 if study.compare else 1]
-        x, each = np.arange(len(at)), study.reader_values[:, at]
+        x = np.arange(len(at))
+        each = study.reader_values[:, at]
         self.lines_ = []
         for of_reader in each[np.isfinite(each).any(axis=1)]:
             worse = bool(study.compare) and of_reader[-1] < of_reader[0]
@@ -119,15 +120,13 @@ class ReaderStudyDisplay(Display):
         label = f"mean, {self._level} interval"
         style = styled(mean_kwargs, fmt="D", capsize=3, color="black", label=label)
         self.means_ = self.ax_.errorbar(*bars, **style)
-        alone = [names[i] for i in np.flatnonzero(n_readers == 1)]
-        lines = [(study.values[name], f"{name}, {self._level} interval") for name in alone]
-        self.references_ = [
-            self.ax_.axhline(one.estimate, label=text, **DOTTED) for one, text in lines
-        ]
-        self.bands_ = [
-            self.ax_.axhspan(one.low, one.high, color="0.5", alpha=0.15, linewidth=0)
-            for one, _ in lines
-        ]
+        self.references_, self.bands_ = [], []
+        grey = {"color": "0.5", "alpha": 0.15, "linewidth": 0}
+        for name in [names[i] for i in np.flatnonzero(n_readers == 1)]:
+            one = study.values[name]
+            label = f"{name}, {self._level} interval"
+            self.references_.append(self.ax_.axhline(one.estimate, label=label, **DOTTED))
+            self.bands_.append(self.ax_.axhspan(one.low, one.high, **grey))
         metric = {"auc": "AUC"}.get(study.metric, study.metric)
         self.ax_.set(ylabel=metric, xticks=x, xlim=(-0.4, max(len(x) - 0.6, 0.4)))
         self.ax_.set_xticklabels([names[i] for i in at])

@@ -137,8 +137,17 @@ class ReliabilityDisplay(NamedDisplay):
             curve.mean_predicted, curve.mean_observed, gid=_POINTS, **style
         )
         color = self.line_.get_color()
-        self._draw_open_points(style | {"color": color, "linestyle": "none", "label": None})
-        self._draw_intervals(errorbar_kwargs, color)
+        has = ~np.isnan(curve.interval[:, 0])
+        # points without an interval are open, lest they look the surest of all
+        single = ~has & (curve.bin_counts > 0)
+        own = {"color": color, "linestyle": "none", "label": None}
+        look = {"markerfacecolor": "white", "zorder": 2.1} | style | own
+        at = curve.mean_predicted[single], curve.mean_observed[single]
+        (self.open_points_,) = self.ax_.plot(*at, **look)
+        look = {"ecolor": color, "elinewidth": 1.2, "capsize": 2, "fmt": "none", "zorder": 1.9}
+        rate = curve.mean_observed[has]
+        crosses = curve.mean_predicted[has], rate, reach(rate, curve.interval[has])
+        self.errorbar_ = self.ax_.errorbar(*crosses, **styled(errorbar_kwargs, **look))
         bars = styled(histogram_kwargs, color=color)
         unit = "samples × classes" if curve.kind == "classwise" else "samples"
         self.histogram_ = draw_counts(self.ax_, unit, curve.bin_counts, curve.edges, bars)
@@ -150,22 +159,6 @@ class ReliabilityDisplay(NamedDisplay):
         above_the_strip = (0, STRIP_HEIGHT, 1, 1 - STRIP_HEIGHT)
         self._draw_legend(f"bars: {self._level} intervals", bbox_to_anchor=above_the_strip)
         return self
-
-    def _draw_open_points(self, style: dict) -> None:
-        """Points without an interval are open, lest they look the surest of all."""
-        curve = self.result
-        single = np.isnan(curve.interval[:, 0]) & (curve.bin_counts > 0)
-        style = styled(style, markerfacecolor="white", zorder=2.1)
-        at = curve.mean_predicted[single], curve.mean_observed[single]
-        (self.open_points_,) = self.ax_.plot(*at, **style)
-
-    def _draw_intervals(self, own: dict | None, color) -> None:
-        curve = self.result
-        has = ~np.isnan(curve.interval[:, 0])
-        style = styled(own, ecolor=color, elinewidth=1.2, capsize=2, fmt="none", zorder=1.9)
-        rate = curve.mean_observed[has]
-        bars = reach(rate, curve.interval[has])
-        self.errorbar_ = self.ax_.errorbar(curve.mean_predicted[has], rate, bars, **style)
 
 
 def _in_words(curve: ReliabilityCurve) -> tuple[str, str]:

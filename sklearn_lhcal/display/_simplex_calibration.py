@@ -3,13 +3,12 @@
 from typing import Literal, NamedTuple, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.spatial import cKDTree
 
 from .._rows import PredictionLike, Rows, class_column, class_names, read_rows
 from .._utils.checks import as_names, checked
 from .._utils.results import result
-from .._utils.types import ArrayLike, LabelsLike, Weights
+from .._utils.types import ArrayLike, LabelsLike, NDArray, Weights
 from ..metrics import loo_bandwidth
 from ._base import NOTE, Axes, PredictionDisplay, color_of, styled
 
@@ -263,7 +262,7 @@ def _kernel(points, z, mu, w, h: float) -> NDArray:
 
     from .._utils.kernels.smoothing import clipped, smooth_at
 
-    P, x, y, w = (torch.as_tensor(np.array(a, dtype=np.float64)) for a in (points, z, mu, w))
+    P, x, y, w = (torch.as_tensor(np.array(a, dtype=float)) for a in (points, z, mu, w))
     r, rows = (a.numpy() for a in smooth_at(P, clipped(x), y, h, w.log()))
     return np.where(rows[:, None] >= _LEAST_ROWS, r, np.nan)
 

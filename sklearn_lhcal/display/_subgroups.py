@@ -118,7 +118,8 @@ def _draw_dots(ax, ends: NDArray, at: float, own: dict | None) -> tuple:
     drawn = []
     for which, color, face in ((~wrong, color_of(0), "white"), (wrong, color_of(1), color_of(1))):
         style = {"fmt": "o", "capsize": 3, "color": color, "markerfacecolor": face}
-        mean, bars = ends[which, 0], reach(ends[which, 0], ends[which, 1:])
+        mean = ends[which, 0]
+        bars = reach(ends[which, 0], ends[which, 1:])
         drawn.append(ax.errorbar(mean, np.flatnonzero(which), xerr=bars, **styled(own, **style)))
     ax.set(ylim=(len(ends) - 0.4, -0.6), yticks=np.arange(len(ends)))
     return *drawn, ax.axvline(at, zorder=0, **DOTTED)

@@ -4,11 +4,11 @@ from collections.abc import Callable
 
 import numpy as np
 from numpy.polynomial.polynomial import polyval
-from numpy.typing import NDArray
 from scipy.special import xlog1py
 
-from .._utils.arrays import Floats, in_blocks
+from .._utils.arrays import in_blocks
 from .._utils.simplex import gini
+from .._utils.types import Floats, NDArray
 
 
 def cross_moment(z: Floats, pairs: Floats | None) -> Floats:
@@ -25,7 +25,7 @@ def by_blocks(of_rows: Callable[..., Floats], distribution) -> Floats:
 
 def frozen(a: Floats) -> Floats:
     """A private, read-only copy."""
-    a = np.array(a, dtype=np.float64)
+    a = np.array(a, dtype=float)
     a.flags.writeable = False
     return a
 

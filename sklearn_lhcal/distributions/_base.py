@@ -5,16 +5,14 @@ from abc import ABC, abstractmethod
 from typing import Self
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
-from .._utils.arrays import Floats, Indices
 from .._utils.checks import as_floats, as_names, checked, samples_of
 from .._utils.costs import expected_costs
 from .._utils.distances import Distance, half_squares, points
 from .._utils.names import Side, check_classes, column_names, columns_by_name, is_sorted
 from .._utils.simplex import check_proba, entropy, in_columns
-from .._utils.types import ArrayLike, Seed, Selection
+from .._utils.types import ArrayLike, Floats, Indices, NDArray, Seed, Selection
 from ..label_histogram._labels import read_labels
 from ._arithmetic import by_blocks, cross_moment, frozen
 from ._likelihood import log_multinomial
@@ -225,7 +223,7 @@ class Distribution(ABC):
         if len(labels) != n or not fits:
             raise ValueError(f"counts must have shape {(n, K)} or {(n,)}, got {np.shape(counts)}.")
         labels = labels.matched(Side("the distribution", self._classes, K))
-        return labels.counts.astype(np.float64)
+        return labels.counts.astype(float)
 
     def second_moment(self) -> Floats:
         """E[z_k²], shape (n, K)."""

@@ -6,13 +6,12 @@ import numpy as np
 from numpy.polynomial.polynomial import polyval
 from scipy.special import betainc, betaincinv, digamma, expit, zeta
 
-from .._utils.arrays import Floats
 from .._utils.checks import as_floats
 from .._utils.costs import expected_costs
 from .._utils.names import column_names
 from .._utils.rising import digamma_minus_log
 from .._utils.simplex import check_proba, gini, in_columns, log, softmax
-from .._utils.types import ArrayLike
+from .._utils.types import ArrayLike, Floats
 from ._arithmetic import bisect, by_blocks, cross_moment, frozen, tails
 from ._base import Distribution
 from ._likelihood import CORNER, log_dirichlet_multinomial

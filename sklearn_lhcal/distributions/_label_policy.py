@@ -5,9 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-from .._utils.arrays import Floats, Integers, Mask
 from .._utils.checks import as_floats, checked
 from .._utils.costs import Costs, bayes_columns, check_cost_matrix, of_rows
 from .._utils.label_tree import (
@@ -19,7 +17,7 @@ from .._utils.label_tree import (
     optimal_stopping,
     rows_at_a_time,
 )
-from .._utils.types import ArrayLike
+from .._utils.types import ArrayLike, Floats, Integers, Mask, NDArray
 from ._base import Distribution
 
 

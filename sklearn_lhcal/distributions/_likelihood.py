@@ -3,11 +3,10 @@
 from math import fsum
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import expit, gammaln, xlogy
 
-from .._utils.arrays import Floats
 from .._utils.rising import log_rising, stirling
+from .._utils.types import Floats, NDArray
 from ._arithmetic import bennett
 
 # Labels of a sample, from which log-factorials cancel: to 1e-9 there, to 1e-5 at 1e10.
@@ -69,7 +68,8 @@ def _many_multinomial(y, z):
 
 def _many_dirichlet(y, z, total):
     """The same for Γ(y+a)/(Γ(a)·y!), a = α0·z, of each class and of their sum."""
-    n, A = y.sum(axis=1, keepdims=True), total[:, None]
+    n = y.sum(axis=1, keepdims=True)
+    A = total[:, None]
     a = A * z
     apart = y - n * z
     deviance = _deviance(y, (y + a) * (n / (n + A)), apart * (A / (n + A)))

@@ -5,10 +5,10 @@ from typing import Self
 import numpy as np
 from scipy.special import expit, log_expit, logsumexp, ndtri
 
-from .._utils.arrays import Floats, in_blocks
+from .._utils.arrays import in_blocks
 from .._utils.checks import as_floats
 from .._utils.simplex import in_columns
-from .._utils.types import ArrayLike
+from .._utils.types import ArrayLike, Floats
 from ._arithmetic import bennett, bisect, frozen, quotient, tails
 from ._base import Distribution, PointMass
 from ._likelihood import HALF_LOG_2PI, log_binomial

@@ -4,14 +4,12 @@ import copy
 from typing import Self
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import logsumexp, rel_entr
 
-from .._utils.arrays import Floats
 from .._utils.checks import as_floats, checked, plain_array
 from .._utils.names import column_names
 from .._utils.simplex import check_proba, log
-from .._utils.types import ArrayLike
+from .._utils.types import ArrayLike, Floats, NDArray
 from ._arithmetic import by_blocks, frozen, quotient, tails
 from ._base import Distribution, PointMass
 from ._dirichlet import Dirichlet, beta_interval

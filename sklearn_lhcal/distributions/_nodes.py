@@ -3,8 +3,8 @@
 import numpy as np
 from scipy.special import betaincinv, ndtri
 
-from .._utils.arrays import Floats
 from .._utils.simplex import row_sum
+from .._utils.types import Floats
 from ._arithmetic import quotient
 
 # Parameters of a Beta distribution above which it is normal to a skewness of 0.06.

@@ -1,16 +1,14 @@
 """The predictive distribution of any classifier, and the value of one more label."""
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.utils import check_array
 
-from .._utils.arrays import Floats
 from .._utils.checks import check_samples, checked
 from .._utils.costs import expected_costs
 from .._utils.distances import Distance, points
 from .._utils.estimators import resolve
 from .._utils.simplex import in_columns
-from .._utils.types import ArrayLike, Estimator, Samples
+from .._utils.types import ArrayLike, Estimator, Floats, NDArray, Samples
 from ._arithmetic import by_blocks
 from ._base import Distribution, PointMass
 from ._label_policy import costs_of
@@ -170,33 +168,25 @@ def _member_proba(estimator, X) -> tuple[Floats, list | None] | None:
         members = [tree.predict_proba(X) for tree in estimator.estimators_]
     elif isinstance(estimator, ensemble.VotingClassifier) and estimator.voting == "soft":
         members = [member.predict_proba(X) for member in estimator.estimators_]
-        weights = _voting_weights(estimator)
+        weights = estimator.weights
+        if weights is not None:
+            pairs = zip(weights, estimator.estimators, strict=True)
+            weights = [weight for weight, (_, voter) in pairs if voter != "drop"]
     elif isinstance(estimator, ensemble.BaggingClassifier) and hasattr(
         estimator.estimators_[0], "predict_proba"
     ):
-        members = _bagged(estimator, _plain(X))
+        X, K = _plain(X), len(estimator.classes_)
+        pairs = zip(estimator.estimators_, estimator.estimators_features_, strict=True)
+        # each saw some features and perhaps not all of the classes
+        members = [
+            in_columns(member.predict_proba(X[:, features]), member.classes_.astype(int), K)
+            for member, features in pairs
+        ]
     else:
         return None
     return np.stack(members), weights
 
 
-def _voting_weights(voting) -> list | None:
-    """Weights of the voters that were not dropped."""
-    if voting.weights is None:
-        return None
-    pairs = zip(voting.weights, voting.estimators, strict=True)
-    return [weight for weight, (_, voter) in pairs if voter != "drop"]
-
-
 def _plain(X):
     """Array or CSR matrix: members of forests and bagging never saw the names of X's columns."""
     return check_array(X, accept_sparse="csr", dtype=None, ensure_all_finite=False)
-
-
-def _bagged(bagging, X) -> list[Floats]:
-    """Probabilities of each member, which saw some features and perhaps not all of the classes."""
-    K = len(bagging.classes_)
-    return [
-        in_columns(member.predict_proba(X[:, features]), member.classes_.astype(int), K)
-        for member, features in zip(bagging.estimators_, bagging.estimators_features_, strict=True)
-    ]

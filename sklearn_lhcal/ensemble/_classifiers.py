@@ -14,7 +14,6 @@ from sklearn.utils.validation import check_is_fitted
 from torch import nn
 
 from .._rows import DistributionClassifierMixin, parameters, read_labels, weight_of
-from .._utils.arrays import Floats
 from .._utils.checks import check_samples, checked, warn
 from .._utils.estimators import (
     atomic,
@@ -25,7 +24,7 @@ from .._utils.estimators import (
     take_feature_names,
     with_own_module,
 )
-from .._utils.types import Estimator, LabelsLike, Samples, Seed, Weights
+from .._utils.types import Estimator, Floats, LabelsLike, Samples, Seed, Weights
 from ..distributions import Ensemble
 
 # those that drop whole channels, and all
@@ -225,7 +224,10 @@ class _Masked:
             self.masks.append(self._keep(module, x.shape[1:]).to(device=x.device, dtype=x.dtype))
         mask, self.uses = self.masks[self.uses], self.uses + 1
         if isinstance(module, (nn.AlphaDropout, nn.FeatureAlphaDropout)):
-            return _alpha_dropout(x, mask, module.p)
+            # mean 0 and variance 1 behind a SELU, whose limit dropped units take
+            limit, p = -1.7580993408473766, module.p
+            a = ((1 - p) * (1 + p * limit**2)) ** -0.5
+            return a * (x * mask + limit * (1 - mask)) - a * limit * p
         if module.p < 1:
             return x * mask / (1 - module.p)
         return x * 0
@@ -234,13 +236,6 @@ class _Masked:
         if isinstance(module, _OF_CHANNELS):
             shape = (shape[0], *[1] * (len(shape) - 1))
         return torch.rand(shape, generator=self.generator) >= module.p
-
-
-def _alpha_dropout(x, keep, p: float):
-    """Dropout that keeps mean 0 and variance 1 behind a SELU; dropped units take its limit."""
-    limit = -1.7580993408473766
-    a = ((1 - p) * (1 + p * limit**2)) ** -0.5
-    return a * (x * keep + limit * (1 - keep)) - a * limit * p
 
 
 @parameters

@@ -1,6 +1,5 @@
 """A sparse Gaussian process classifier for labels and label histograms."""
 
-import warnings
 from dataclasses import KW_ONLY
 from typing import Literal, Self
 
@@ -8,19 +7,17 @@ import numpy as np
 import torch
 from sklearn.base import BaseEstimator
 from sklearn.cluster import KMeans
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from .._rows import DistributionClassifierMixin, parameters, read_labels, weight_of
-from .._utils.arrays import Floats
-from .._utils.checks import check_samples, plain_array
+from .._utils.checks import check_samples, plain_array, warn_unconverged
 from .._utils.devices import check_device, moved, on_cpu, on_host
 from .._utils.estimators import atomic
 from .._utils.names import check_row_names
 from .._utils.progress import Progress
 from .._utils.simplex import row_sum, softmax
-from .._utils.types import ArrayLike, LabelsLike, Samples, Seed, Verbose, Weights
+from .._utils.types import ArrayLike, Floats, LabelsLike, Samples, Seed, Verbose, Weights
 from ..distributions import Distribution, Ensemble, LogisticNormal, PointMass
 from ._hyperparameters import (
     Learned,
@@ -229,14 +226,18 @@ class SparseGPClassifier(DistributionClassifierMixin, BaseEstimator):
         X = self._read(X)
         labels = read_labels(y).for_fit()
         weight = weight_of(labels, X, y, sample_weight)
-        X, counts = _merged(X, labels.counts.astype(np.float64), weight)
+        X, counts = _merged(X, labels.counts.astype(float), weight)
         self.classes_ = labels.classes
         rng = check_random_state(self.random_state)
         self._draw_seed = _seed(rng)
         self._center = X.mean(axis=0)
         self._unit = _units(X, self.ard)
         X = (X - self._center) / self._unit
-        Z = _inducing_points(X, self.n_inducing, rng)
+        Z, m = X, self.n_inducing
+        if len(X) > m:
+            some = np.sort(rng.choice(len(X), min(len(X), 50 * m), replace=False))
+            kmeans = KMeans(m, n_init=1, max_iter=10, random_state=_seed(rng))
+            Z = kmeans.fit(X[some]).cluster_centers_
         self.inducing_points_ = Z * self._unit + self._center
         self.alpha_epsilon_ = None
         self.noise_variance_ = None
@@ -273,12 +274,8 @@ class SparseGPClassifier(DistributionClassifierMixin, BaseEstimator):
         latent = follow(latent, steps, history, report)
         rose = np.diff(history[-2:]).max(initial=0.0)
         if len(history) >= self.max_iter and rose > labels.of_bound(self.tol):
-            warnings.warn(
-                f"The bound still rose by {rose:.3g} nats in the last of {self.max_iter} passes; "
-                "raise max_iter.",
-                ConvergenceWarning,
-                stacklevel=5,
-            )
+            rise = f"The bound still rose by {rose:.3g} nats in the last of {self.max_iter} passes"
+            warn_unconverged(f"{rise}; raise max_iter.")
         if self.polish:
             steps = likelihood.polish(features, latent, **passes)
             latent = follow(latent, steps, history, report)
@@ -351,10 +348,10 @@ class SparseGPClassifier(DistributionClassifierMixin, BaseEstimator):
 
     def _read(self, X: Samples, reset: bool = True) -> Floats:
         plain_array(X, "X")
-        return validate_data(self, on_host(check_samples(X)), dtype=np.float64, reset=reset)
+        return validate_data(self, on_host(check_samples(X)), dtype=float, reset=reset)
 
     def _tensor(self, a) -> torch.Tensor:
-        return torch.as_tensor(np.array(a, dtype=np.float64), device=self.device)
+        return torch.as_tensor(np.array(a, dtype=float), device=self.device)
 
     def predict_dist(self, X: Samples) -> Distribution:
         """Predictive distribution, a batch of n samples.
@@ -408,12 +405,3 @@ def _units(X, ard: bool):
         variance = variance.mean(keepdims=True)
     s = np.sqrt(variance)
     return np.where(s > 0, s, 1.0)
-
-
-def _inducing_points(X, m: int, rng) -> Floats:
-    """All rows where there are at most m, else the centres of k-means on at most 50·m of them."""
-    if len(X) <= m:
-        return X
-    rows = np.sort(rng.choice(len(X), min(len(X), 50 * m), replace=False))
-    kmeans = KMeans(m, n_init=1, max_iter=10, random_state=_seed(rng))
-    return kmeans.fit(X[rows]).cluster_centers_

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .._utils.arrays import Floats
+from .._utils.types import Floats
 from ._kernels import Kernel
 from ._likelihoods import Likelihood, Settled, normal_draws
 from ._variational import JITTER, Data, Features, Latent, diagonal, local_terms, narrow, prior
@@ -195,9 +195,12 @@ def learn(data: Data, start: Learned, *, max_iter: int, tol: float, report) -> L
         step = inverse @ inwards(best, low, high)
         step *= min(1.0, longest / max(np.abs(step).max(), 1e-10))
         new = evaluate(np.clip(best.parameters + step, low, high), best.at.local)
-        inverse = with_curvature(
-            inverse, new.parameters - best.parameters, best.gradient - new.gradient
-        )
+        s = new.parameters - best.parameters
+        y = best.gradient - new.gradient
+        # BFGS, unless the gradient did not fall along the step
+        if s @ y > 1e-10 * np.linalg.norm(s) * np.linalg.norm(y):
+            V = np.eye(len(s)) - np.outer(s, y) / (s @ y)
+            inverse = V @ inverse @ V.T + np.outer(s, s) / (s @ y)
         rise = new.at.bound - best.at.bound
         if rise > 0:
             best = new
@@ -216,18 +219,6 @@ def inwards(place: Place, low: Floats, high: Floats) -> Floats:
     p, slope = place.parameters, place.gradient
     out = (p <= low) & (slope < 0) | (p >= high) & (slope > 0)
     return np.where(out, 0.0, slope)
-
-
-def with_curvature(inverse: Floats, s: Floats, y: Floats) -> Floats:
-    """BFGS: the inverse Hessian after a step s over which the gradient fell by y.
-
-    It stays as it is where the gradient did not fall along the step.
-    """
-    sy = s @ y
-    if sy <= 1e-10 * np.linalg.norm(s) * np.linalg.norm(y):
-        return inverse
-    V = np.eye(len(s)) - np.outer(s, y) / sy
-    return V @ inverse @ V.T + np.outer(s, s) / sy
 
 
 @contextmanager

@@ -115,7 +115,8 @@ class Features:
         self.X, self.Z, self.labels, self.dtype = data
         self.kernel = kernel
         self.whitener = kernel.whitener(self.Z, JITTER)
-        n, step = len(self.X), max(1, _BLOCK // len(self.Z))
+        n = len(self.X)
+        step = max(1, _BLOCK // len(self.Z))
         self.rows = [slice(i, min(i + step, n)) for i in range(0, n, step)]
         self._kept = None
         if keep:

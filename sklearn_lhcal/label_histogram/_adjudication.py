@@ -6,9 +6,8 @@ import numpy as np
 from scipy.stats import rankdata
 from sklearn.utils import check_random_state
 
-from .._utils.arrays import Floats, Indices
 from .._utils.checks import checked, read_groups
-from .._utils.types import Groups, LabelsLike, Seed
+from .._utils.types import Floats, Groups, Indices, LabelsLike, Seed
 from ._labels import Labels, read_labels
 from ._statistics import pairwise_disagreement
 

@@ -4,20 +4,17 @@ Letters: y_ik counts, n_i raters and μ̂_i shares of sample i, w_i weights of s
 of classes, π class shares, p_r those of rater r.
 """
 
-import warnings
 from collections.abc import Callable
 from functools import partial
 from typing import Literal, NamedTuple
 
 import numpy as np
 from scipy import sparse
-from sklearn.exceptions import UndefinedMetricWarning
 
-from .._utils.arrays import Floats
-from .._utils.checks import as_floats, check_finite
+from .._utils.checks import as_floats, check_finite, warn_undefined
 from .._utils.names import numbers_of
 from .._utils.tags import MeanOfTerms, OfSums, metric
-from .._utils.types import ArrayLike, LabelsLike, Weights
+from .._utils.types import ArrayLike, Floats, LabelsLike, Weights
 from ._annotations import Annotations
 from ._labels import Labels, read_labels, weight_of
 
@@ -43,11 +40,9 @@ def score(function: Callable, y, weights, sample_weight) -> float:
     with np.errstate(invalid="ignore"):
         result = vars(function)["tags"].value(rows, weights=weights)
     if np.isnan(result):
-        warnings.warn(
+        warn_undefined(
             "Agreement is undefined and set to NaN: no sample with a positive weight has two "
-            "labels, or all labels are of one class.",
-            UndefinedMetricWarning,
-            stacklevel=3,
+            "labels, or all labels are of one class."
         )
     return result
 
@@ -232,9 +227,9 @@ def similarity(weights: Similarity, labels: Labels) -> Floats:
             " are text: make the labels an ordered Categorical, or give Annotations classes=[...], "
             "or pass counts without names, y.to_numpy(), whose columns are in order."
         )
-    place = np.arange(own.sum(), dtype=np.float64)
+    place = np.arange(own.sum(), dtype=float)
     if numbers is not None and weights != "ordinal":
-        place = numbers.astype(np.float64)
+        place = numbers.astype(float)
     distance = np.abs(place[:, None] - place)
     # "ordinal": pairs among the classes from k to l
     apart = {"ordinal": distance * (distance + 1) / 2, "linear": distance}

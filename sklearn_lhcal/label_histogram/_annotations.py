@@ -5,12 +5,10 @@ from collections.abc import Iterator
 from typing import Any, Literal, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
-from .._utils.arrays import Indices, Integers
 from .._utils.checks import any_array, as_names, checked, plain_array, take_rows, warn, warn_alike
-from .._utils.types import ArrayLike, LabelsLike, Seed, Selection
+from .._utils.types import ArrayLike, Indices, Integers, LabelsLike, NDArray, Seed, Selection
 from ._adjudication import AdjudicatedRatingsWarning, looks_adjudicated
 from ._labels import Labels, read_labels
 from ._long_table import (

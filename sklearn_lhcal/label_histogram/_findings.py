@@ -5,9 +5,7 @@ from collections.abc import Hashable, Mapping
 from typing import Any, Literal, NoReturn, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
-from .._utils.arrays import Integers
 from .._utils.checks import (
     as_floats,
     as_names,
@@ -22,7 +20,7 @@ from .._utils.checks import (
 )
 from .._utils.finding_tables import finding_table
 from .._utils.names import Side, check_classes, check_row_names, column_names, positions, row_names
-from .._utils.types import ArrayLike, Selection
+from .._utils.types import ArrayLike, Integers, NDArray, Selection
 from ._annotations import Annotations
 from ._labels import Labels
 from ._long_table import coded, placed, read_table, without_others
@@ -327,7 +325,8 @@ def _whole_numbers(findings: Side, table: ArrayLike, name: str) -> Integers:
 
 def _of_nobody(items: NDArray, raters: NDArray, classes: ArrayLike) -> Annotations:
     """Samples without labels."""
-    start, none = np.zeros(len(items) + 1, np.intp), np.zeros(0, np.intp)
+    start = np.zeros(len(items) + 1, np.intp)
+    none = np.zeros(0, np.intp)
     return Annotations(start, none, none, raters=raters, classes=classes, items=items)
 
 

@@ -15,12 +15,11 @@ import sys
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone, is_classifier
 from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from .._utils.arrays import Floats, row_blocks
+from .._utils.arrays import row_blocks
 from .._utils.checks import check_samples
 from .._utils.estimators import (
     atomic,
@@ -32,7 +31,7 @@ from .._utils.estimators import (
 )
 from .._utils.names import positions
 from .._utils.simplex import accuracy, in_columns, softmax
-from .._utils.types import Estimator, LabelsLike, Samples, Weights
+from .._utils.types import Estimator, Floats, LabelsLike, NDArray, Samples, Weights
 from ._labels import read_labels, weight_of
 
 
@@ -53,7 +52,7 @@ class MultinomialObjective:
         """Itself: LightGBM copies its parameters twice, and the labels are not to be."""
         return self
 
-    def __call__(self, y_true: Any, margins: NDArray) -> tuple[NDArray, NDArray]:
+    def __call__(self, y_true, margins: NDArray) -> tuple[NDArray, NDArray]:
         f = margins.reshape(len(self.counts), -1)
         gradient, curvature = np.empty((2, *f.shape), dtype=np.float32)
         first = self.counts.shape[1] - f.shape[1]
@@ -79,7 +78,7 @@ class BoostedTrees(ClassifierMixin, BaseEstimator):
 
     accepts_label_histograms = True
 
-    def __init__(self, estimator: Any) -> None:
+    def __init__(self, estimator) -> None:
         self.estimator = estimator
 
     def fit(self, X, y, sample_weight=None, **fit_params) -> Self:
@@ -125,7 +124,7 @@ class BoostedTrees(ClassifierMixin, BaseEstimator):
         margins = self._margins(X)
         return class_shares(self.prior_ + margins.reshape(len(margins), -1))
 
-    def _regressor(self, library: str, regressor: str, K: int, **params: Any):
+    def _regressor(self, library: str, regressor: str, K: int, **params):
         """The library's model that takes an objective, with what the classifier was given."""
         given = self.estimator.get_params()
         for name in ("class_weight", "scale_pos_weight", "is_unbalance"):

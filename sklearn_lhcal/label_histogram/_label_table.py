@@ -196,7 +196,7 @@ def _condition(words: str) -> tuple[str, bool, str]:
     return parts[1].strip(), parts[2] == "=", parts[3].strip()
 
 
-def _equal(cell: Any, value: str) -> bool:
+def _equal(cell, value: str) -> bool:
     """Whether a cell is what was written; blank cells are the empty text, 1.0 is 1."""
     text = "" if is_gap(cell) else str(cell).strip()
     if text.casefold() == value.casefold():
@@ -209,7 +209,7 @@ def _equal(cell: Any, value: str) -> bool:
 # ------------------------------------------------------------------------------------------ reading
 
 
-def _read(source: Any, sheet: str | None) -> Any:
+def _read(source, sheet: str | None):
     """A frame, or records."""
     import pandas as pd
 
@@ -223,7 +223,7 @@ def _read(source: Any, sheet: str | None) -> Any:
     return read
 
 
-def _columns(source: Any, roles: Mapping[str, str], wide: Mapping[str, Where]) -> Any:
+def _columns(source, roles: Mapping[str, str], wide: Mapping[str, Where]):
     """A frame with a column for each role; of a wide table those of the cells too."""
     import pandas as pd
 
@@ -252,7 +252,7 @@ def _columns(source: Any, roles: Mapping[str, str], wide: Mapping[str, Where]) -
     return table
 
 
-def _melted(frame, table, role: str, pattern: Where, used: set) -> Any:
+def _melted(frame, table, role: str, pattern: Where, used: set):
     """One row for each column of the pattern, which names the role."""
     import pandas as pd
 
@@ -293,7 +293,7 @@ def _rows(cursors: dict[str, tuple[Any, str]]) -> list[dict]:
     return rows
 
 
-def _down(node: Any, path: str) -> tuple[Any, str]:
+def _down(node, path: str) -> tuple[Any, str]:
     """Down to the next list or dict whose entries are asked for; None where a name is missing."""
     while path:
         if _STEP.match(path):
@@ -312,7 +312,7 @@ def _down(node: Any, path: str) -> tuple[Any, str]:
     return node, ""
 
 
-def _entries(node: Any, path: str) -> list[tuple[Any, str]]:
+def _entries(node, path: str) -> list[tuple[Any, str]]:
     """The entries of a list, a text or a dict, each with the rest of the path; None for none."""
     step: Any = _STEP.match(path)
     rest = path[step.end() :]
@@ -351,7 +351,7 @@ def _plain(node: Any) -> Any:
 # ------------------------------------------------------------------------------------------ columns
 
 
-def _joined(table, names: list[str]) -> Any:
+def _joined(table, names: list[str]):
     """The columns of an item as one."""
     if len(names) == 1:
         return table.rename(columns={names[0]: "item"})
@@ -412,14 +412,14 @@ def _ids(column) -> Any:
     return text.where(text != "").reindex(column.index)
 
 
-def _spellings(cell: Any, graded: bool) -> list[str]:
+def _spellings(cell, graded: bool) -> list[str]:
     """A name without further blanks; of a grade its number, then its words."""
     text = " ".join(str(cell).split())
     grade = _GRADE.fullmatch(text) if graded else None
     return [part for part in grade.groups() if part] if grade else [text]
 
 
-def _tidied(table, tidy: bool, classes: list) -> Any:
+def _tidied(table, tidy: bool, classes: list):
     """One spelling of each label and rater; or a warning that there are several."""
     known = {plainly(name): name for name in classes}
     for column in {"label", "rater"} & set(table):
@@ -450,7 +450,7 @@ def _tidied(table, tidy: bool, classes: list) -> Any:
     return table
 
 
-def _findings_of(table, none: list[str]) -> Any:
+def _findings_of(table, none: list[str]):
     """A row for each item, rater and finding: whether the rater named it."""
     if "rater" not in table:
         raise ValueError("several=True needs rater=: who was asked is known by the raters alone.")
@@ -463,7 +463,7 @@ def _findings_of(table, none: list[str]) -> Any:
     return pairs.assign(label=[int(cell in named) for cell in cells])
 
 
-def _without_repeats(table, on_duplicate: str) -> Any:
+def _without_repeats(table, on_duplicate: str):
     """One label of each rater and item, and finding."""
     pair = [name for name in ("item", "rater", "finding") if name in table]
     if "order" in table:

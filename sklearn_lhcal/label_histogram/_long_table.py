@@ -5,11 +5,10 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from .._utils.arrays import Indices
 from .._utils.checks import any_array, as_names, check_values, holds_text, is_gap
 from .._utils.names import check_classes, column_names, numbers_of, positions, sorted_names, typed
+from .._utils.types import Indices, NDArray
 from ._labels import Labels, given_order, one_hot
 
 # a day and a month, whichever comes first
@@ -39,7 +38,8 @@ def read_table(table: tuple, item, rater, label, order, finding=None) -> Long:
         named |= zip(("item", "rater", "label"), table, strict=True)
         table = ()
     named = named_by(table, named)
-    classes, categories = given_order(named["label"]), given_order(named["order"])
+    classes = given_order(named["label"])
+    categories = given_order(named["order"])
     if categories is not None:
         place = {name: i for i, name in enumerate(categories)}
         named["order"] = [place.get(name) for name in named["order"]]

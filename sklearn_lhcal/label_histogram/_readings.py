@@ -5,12 +5,10 @@ from pathlib import Path
 from typing import Any, NamedTuple, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
-from .._utils.arrays import Floats, Integers
 from .._utils.checks import as_floats, check_same_length, checked, errors_of, is_gap, n_rows
 from .._utils.names import check_row_names, row_names, typed
-from .._utils.types import ArrayLike
+from .._utils.types import ArrayLike, Floats, Integers, NDArray
 from ._long_table import as_columns, coded, named_by, rater_names
 
 
@@ -109,7 +107,8 @@ class Readings(NamedTuple):
         m, conditions = coded(under, "condition")
         unnamed = np.min([case, who, m], axis=0) < 0
         _check_none(unnamed, "row {} has no item, reader or condition; name it.", np.arange(len(m)))
-        said, true = _numbers(scores, "score"), _truth(truths, items)
+        said = _numbers(scores, "score")
+        true = _truth(truths, items)
         of_case = np.zeros(len(cases), dtype=np.int64)
         of_case[case] = true
         _check_none(true != of_case[case], "truth: case {} has two, 0 and 1; keep one.", items)
@@ -211,14 +210,15 @@ class Readings(NamedTuple):
             lines = [line for line in body.splitlines() if line.strip()]
             rows = np.loadtxt(lines, str, None, ",", usecols=range(4), ndmin=2)
             who, case, condition, score = np.char.strip(rows).T
-            known, value = np.isin(np.char.lower(who), ("truth", "-1")), score.astype(np.float64)
+            known = np.isin(np.char.lower(who), ("truth", "-1"))
+            value = score.astype(float)
             of_case = dict(zip(case[known], value[known], strict=True))
             table = {"case": case, "reader": who, "condition": condition, "score": value}
             table = {name: column[~known] for name, column in table.items()}
             return cls.from_long(table, truth=[of_case.get(name, np.nan) for name in table["case"]])
 
 
-def _numbers(a: Any, name: str) -> Floats:
+def _numbers(a, name: str) -> Floats:
     """Numbers with NaN for gaps, none of them infinite."""
     if isinstance(a, np.ndarray) and a.dtype.kind == "O":
         a = np.where(np.reshape([is_gap(one) for one in a.flat], a.shape), np.nan, a)
@@ -228,7 +228,7 @@ def _numbers(a: Any, name: str) -> Floats:
     return array
 
 
-def _truth(a: Any, items: NDArray) -> Integers:
+def _truth(a, items: NDArray) -> Integers:
     """0 or 1 of each of these cases."""
     try:
         truth = _numbers(a, "truth")

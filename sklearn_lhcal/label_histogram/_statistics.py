@@ -4,12 +4,11 @@ from collections.abc import Callable
 from itertools import combinations_with_replacement
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import gammaln
 
-from .._utils.arrays import Floats, Integers, in_blocks
+from .._utils.arrays import in_blocks
 from .._utils.checks import checked
-from .._utils.types import ArrayLike, LabelsLike
+from .._utils.types import ArrayLike, Floats, Integers, LabelsLike, NDArray
 from ._labels import Labels, read_labels
 
 
@@ -99,7 +98,7 @@ def u_statistic(y: LabelsLike, kernel: Callable[[Integers], ArrayLike], order: i
     # (n_subsets, K), each row sums to `order`
     draws = combinations_with_replacement(range(K), order)
     subsets = np.array([np.bincount(draw, minlength=K) for draw in draws])
-    values = np.asarray(kernel(subsets), dtype=np.float64)
+    values = np.asarray(kernel(subsets), dtype=float)
     if values.ndim not in (1, 2) or len(values) != len(subsets):
         raise ValueError(
             f"The kernel must return one value per sample, {len(subsets)}; it returned shape "

@@ -7,14 +7,14 @@ and C_ir = w_i/n_i, ``CL_b = W_b/W · p(U)/p(C)``, p(V) the sum of V·V' over su
 
 import copy
 from collections.abc import Callable, Iterator
-from typing import Any, Literal, NamedTuple, cast
+from typing import Literal, NamedTuple, cast
 
 import numpy as np
-from numpy.typing import NDArray
 
 from .._rows import Annotations, Rows
-from .._utils.arrays import Floats, Indices, Mask, row_blocks
+from .._utils.arrays import row_blocks
 from .._utils.bins import Bins
+from .._utils.types import Floats, Indices, Mask, NDArray
 
 Correction = Literal["residual", "label"] | None
 # disjoint pairs of raters need so many
@@ -26,7 +26,7 @@ _FOUR = 4
 SUMS = ("w", "ww", "we", "wee", "wwee", "wc", "wz", "wmm", "ws")
 
 
-def _entry(number: int) -> Any:
+def _entry(number: int):
     """One of the sums of a table, shape (K, B)."""
     return property(lambda sums: sums.table[number])
 
@@ -364,7 +364,7 @@ def squares(values: NDArray, codes: NDArray, index: NDArray, n_bins: int) -> Flo
     # units and bins that occur together: at most as many as there are values
     cells, cell = np.unique(cell, return_inverse=True)
     sums = np.bincount(cell, values)
-    return np.bincount(cells % n_bins, sums**2, n_bins).astype(np.float64)
+    return np.bincount(cells % n_bins, sums**2, n_bins).astype(float)
 
 
 def group_means(mu: Floats, w: Floats, group: Indices) -> Floats:

@@ -3,21 +3,19 @@
 Letters as in `_label_histogram`; e = μ̂ − z.
 """
 
-import warnings
 from dataclasses import replace
 from functools import partial
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import kl_div
 
 from .._rows import PredictionLike, Rows
-from .._utils.arrays import Floats
 from .._utils.bins import Bins
+from .._utils.checks import warn
 from .._utils.distances import Distance, placed
 from .._utils.tags import LossOverBins, metric
-from .._utils.types import BinsLike, Groups, LabelsLike, Strategy, Weights
+from .._utils.types import BinsLike, Floats, Groups, LabelsLike, NDArray, Strategy, Weights
 from ._binned import Binned, BinSums, Correction, check_exponent, correction_of
 from ._evaluate import points_of, score, signed_root
 from ._label_histogram import least_raters
@@ -55,10 +53,9 @@ def calibration_parts(sums: BinSums) -> Floats:
     """CL_kb, shape (K, B); groups or raters may leave much of it out, which warns."""
     if sums.dependent and sums.dropped_weight() > _MUCH:
         # one text for all blocks of a jackknife, so that it is shown once
-        warnings.warn(
+        warn(
             "More than 5% of the weight lies in bins whose samples all belong to one group or one "
-            "rater; these bins count 0. Use fewer bins, or strategy='quantile'.",
-            stacklevel=2,
+            "rater; these bins count 0. Use fewer bins, or strategy='quantile'."
         )
     return sums.calibration_loss()
 

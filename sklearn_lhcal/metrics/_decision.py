@@ -6,10 +6,9 @@ C_kd`` the expected cost of a decision."""
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from .._rows import (
     PredictionLike,
@@ -20,14 +19,13 @@ from .._rows import (
     read_prediction,
     read_with_costs,
 )
-from .._utils.arrays import Floats
 from .._utils.bins import below
 from .._utils.checks import check_same_length, check_sample_weight, checked
 from .._utils.costs import Costs, bayes_columns, check_cost_matrix, expected_cost, of_decisions
 from .._utils.names import Side, check_row_names
 from .._utils.results import result
 from .._utils.tags import MeanOfTerms, metric
-from .._utils.types import ArrayLike, Bandwidth, LabelsLike, Weights
+from .._utils.types import ArrayLike, Bandwidth, Floats, LabelsLike, NDArray, Weights
 from ._binned import group_means
 from ._evaluate import score, weighted
 from ._kernel_bandwidth import as_tensor, choose_bandwidth
@@ -252,13 +250,13 @@ def risk_gap(
 # -------------------------------------------------------------------------------------- net benefit
 
 
-def acts_on(rows: Rows, k: Any, t: Any) -> NDArray[np.int8]:
+def acts_on(rows: Rows, k, t) -> NDArray[np.int8]:
     """1{p_i ≥ t} of the class in column k, (n,); of a list of one, at thresholds (T,), (n, T)."""
     # 1 − 0.9 is below 0.1, and 0.7 in float32 below 0.7
     return (rows.z[:, k] >= t - below(t, t)).astype(np.int8)
 
 
-def benefits(rows: Rows, at: Any, *, acts: NDArray, k: Any, t: Any) -> Floats:
+def benefits(rows: Rows, at, *, acts: NDArray, k, t) -> Floats:
     """``1{p_i ≥ t} [μ̂_i − (1 − μ̂_i) t/(1 − t)]`` of samples with the numbers `at`."""
     mu = rows.mu[:, k]
     return acts[at] * (mu - (1 - mu) * t / (1 - t))

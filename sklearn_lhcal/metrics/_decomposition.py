@@ -8,11 +8,10 @@ from typing import NamedTuple
 import numpy as np
 
 from .._rows import PredictionLike
-from .._utils.arrays import Floats
 from .._utils.distances import Distance
 from .._utils.results import result
 from .._utils.tags import LossOverBins, metric
-from .._utils.types import BinsLike, Groups, LabelsLike, Strategy, Weights
+from .._utils.types import BinsLike, Floats, Groups, LabelsLike, Strategy, Weights
 from ._binned import BinSums, Correction
 from ._calibration import class_bins
 from ._evaluate import score

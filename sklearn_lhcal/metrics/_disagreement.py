@@ -4,15 +4,13 @@ from collections.abc import Callable
 from functools import partial
 
 import numpy as np
-from numpy.typing import NDArray
 
 from .._rows import PredictionLike, Rows
-from .._utils.arrays import Floats
 from .._utils.bins import Bins
 from .._utils.distances import Distance, placed
 from .._utils.simplex import row_sum
 from .._utils.tags import LossOverBins, MeanOfTerms, metric
-from .._utils.types import BinsLike, Groups, LabelsLike, Strategy, Weights
+from .._utils.types import BinsLike, Floats, Groups, LabelsLike, NDArray, Strategy, Weights
 from ._binned import Binned, BinSums, Correction, correction_of
 from ._calibration import calibration_of, calibration_parts
 from ._evaluate import apart, mean_loss, mean_of, points_of, score, signed_root
@@ -38,7 +36,8 @@ def _class_rates(rows: Rows) -> NDArray:
 
 
 def _pair_losses(rows: Rows, P: Floats | None) -> NDArray:
-    d, phi = pair_rates(rows, P), _predicted_pairs(rows, P)
+    d = pair_rates(rows, P)
+    phi = _predicted_pairs(rows, P)
     if P is None:
         return squared(d, phi)[:, 0]
     # E(P − φ̂)², of which Eq. (40) is the case that P is 0 or 1

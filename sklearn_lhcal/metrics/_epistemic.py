@@ -3,22 +3,27 @@
 P3 is the paper "The evaluation and calibration of epistemic uncertainty estimates". Letters: μ̂
 label frequencies, g gain, e estimate, T samples, B_m samples of bin m."""
 
-import warnings
 from typing import Literal, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.stats import spearmanr
-from sklearn.exceptions import UndefinedMetricWarning
 from sklearn.utils import check_random_state
 
 from .._rows import read_labels
-from .._utils.arrays import Floats, Indices, in_batches
+from .._utils.arrays import in_batches
 from .._utils.bins import Bins
-from .._utils.checks import as_floats, as_names, check_same_length, checked, distinct, is_gap
+from .._utils.checks import (
+    as_floats,
+    as_names,
+    check_same_length,
+    checked,
+    distinct,
+    is_gap,
+    warn_undefined,
+)
 from .._utils.names import check_row_names, is_numeric, positions, sorted_names
 from .._utils.tags import Tags, metric
-from .._utils.types import ArrayLike, BinsLike, LabelsLike, Seed, Strategy
+from .._utils.types import ArrayLike, BinsLike, Floats, Indices, LabelsLike, NDArray, Seed, Strategy
 
 # gains drawn at once
 _DRAWS = 2_000_000
@@ -274,11 +279,7 @@ def epistemic_correlation(gain: ArrayLike, uncertainty: ArrayLike) -> float:
     """
     g, e = check_gains(gain, uncertainty)
     if reason := _no_ranks(g, e):
-        warnings.warn(
-            f"epistemic_correlation is undefined and set to NaN: {reason}.",
-            UndefinedMetricWarning,
-            stacklevel=2,
-        )
+        warn_undefined(f"epistemic_correlation is undefined and set to NaN: {reason}.")
         return float("nan")
     return float(spearmanr(g, e).statistic)
 
@@ -353,7 +354,12 @@ def null_epistemic_error(
     order = np.argsort(index, kind="stable")
     e_sorted = e[order]
     starts = np.flatnonzero(np.diff(index[order], prepend=-1))
-    draw = _null_gains(g[order], e_sorted, _pools(starts, len(g)))
+    # where pools of adjacent bins begin
+    pools = [0]
+    for start in starts.tolist():
+        if min(start - pools[-1], len(g) - start) >= _POOL:
+            pools.append(start)
+    draw = _null_gains(g[order], e_sorted, np.array(pools))
     rng = check_random_state(random_state)
     drawn = in_batches(draw, len(g), n_draws, rng, _DRAWS)
     sums = [np.add.reduceat(gains - e_sorted, starts, axis=1) for gains in drawn]
@@ -366,15 +372,6 @@ def null_epistemic_error(
         quantiles=np.quantile(null, levels),
         p_value=float(p_value),
     )
-
-
-def _pools(starts, n: int):
-    """Where pools of adjacent bins begin, each of `_POOL` of the n samples or more."""
-    pools = [0]
-    for start in starts:
-        if min(start - pools[-1], n - start) >= _POOL:
-            pools.append(start)
-    return np.array(pools)
 
 
 def _null_gains(g, e, starts):
@@ -405,7 +402,8 @@ def _null_gains(g, e, starts):
     def draw(rng, m):
         u, v, w = rng.random_sample((3, m, len(g)))
         gain = np.where(won > 0, g[first + n - 1 - (w * won).astype(np.intp)], 1.0)
-        high, low = np.where(small, gain, 1.0), np.where(small, 0.0, gain)
+        high = np.where(small, gain, 1.0)
+        low = np.where(small, 0.0, gain)
         seen = np.where(u * n < lost - more, g[first + (u * n).astype(np.intp)], -1.0)
         return np.where(u * n < lost, seen, np.where(v < chance, high, low))
 

@@ -1,20 +1,17 @@
 """How samples become the number of a metric, from the tags that it carries."""
 
-import warnings
 from collections.abc import Callable
 from functools import partial
 from inspect import signature
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
-from sklearn.exceptions import UndefinedMetricWarning
 
 from .._rows import Rows, read_for
-from .._utils.arrays import Floats, Indices
-from .._utils.checks import check_arguments
+from .._utils.checks import check_arguments, warn_undefined
 from .._utils.distances import Distance, half_squares, placed, points
 from .._utils.tags import MeanOfTerms, Tags, defaults_of, tags_of, unwrapped
+from .._utils.types import Floats, Indices, NDArray
 
 # losses whose truth is 0 at least, though an unbiased estimate may be negative
 mean_loss = partial(MeanOfTerms, greater_is_better=False, bounds=(0.0, np.inf))
@@ -44,14 +41,14 @@ class Metric(NamedTuple):
         """Whether it has terms."""
         return isinstance(self.tags, MeanOfTerms)
 
-    def value(self, rows: Rows) -> Any:
+    def value(self, rows: Rows):
         """The metric, or the loss whose signed root it is; NaN where no sample can contribute."""
         seen = rows.contributing(self.tags.least_raters)
         if seen is None:
             return undefined(self.name, self.tags.least_raters)
         return self.tags.value(seen, **self.options)
 
-    def __call__(self, rows: Rows) -> Any:
+    def __call__(self, rows: Rows):
         """The metric of checked samples."""
         value = self.value(rows)
         if self.tags.signed_root:
@@ -86,7 +83,7 @@ def _metric(function: Callable, options: dict) -> Metric:
     return Metric(function, options, tags_of(function, **options))
 
 
-def score(function: Callable, y, prediction, sample_weight=None, groups=None, **options) -> Any:
+def score(function: Callable, y, prediction, sample_weight=None, groups=None, **options):
     """What a public metric does: read, evaluate, return."""
     metric = _metric(function, options)
     return metric(read_for(metric, y, prediction, sample_weight, groups))
@@ -138,9 +135,7 @@ def weighted(rows: Rows, losses: Floats) -> tuple[NDArray, NDArray]:
 def undefined(name: str, least_raters: int) -> float:
     """NaN, with the one warning that says why."""
     needs = f"{least_raters} raters or more" if least_raters > 1 else "a rater or more"
-    warnings.warn(
-        f"{name} is undefined and set to NaN: no sample with a positive weight has {needs}.",
-        UndefinedMetricWarning,
-        stacklevel=5,
+    warn_undefined(
+        f"{name} is undefined and set to NaN: no sample with a positive weight has {needs}."
     )
     return float("nan")

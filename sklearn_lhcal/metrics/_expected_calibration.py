@@ -8,13 +8,12 @@ from collections.abc import Callable, Hashable, Sequence
 from functools import partial
 
 import numpy as np
-from numpy.typing import NDArray
 
 from .._rows import PredictionLike, Rows, class_names
 from .._utils.bins import Bins
 from .._utils.simplex import accuracy, votes_of
 from .._utils.tags import LossOverBins, metric
-from .._utils.types import BinsLike, Groups, LabelsLike, Strategy, Weights
+from .._utils.types import BinsLike, Groups, LabelsLike, NDArray, Strategy, Weights
 from ._binned import Binned, BinSums, Correction, check_exponent, correction_of
 from ._calibration import calibration_parts
 from ._evaluate import score, signed_root

@@ -5,7 +5,6 @@ differentiable Lp canonical calibration error estimator. Letters: z predictions,
 frequencies, e = μ̂ − z, h bandwidth, k the kernel, r the smooth of μ̂.
 """
 
-import warnings
 from collections.abc import Iterator
 from functools import partial
 from typing import Any, Literal
@@ -14,12 +13,12 @@ import numpy as np
 from scipy.stats import skew
 
 from .._rows import PredictionLike, Rows
-from .._utils.arrays import Floats
 from .._utils.bins import Bins
+from .._utils.checks import warn
 from .._utils.distances import Distance
 from .._utils.simplex import accuracy
 from .._utils.tags import OfRows, metric
-from .._utils.types import Bandwidth, Groups, KernelKind, LabelsLike, Seed, Weights
+from .._utils.types import Bandwidth, Floats, Groups, KernelKind, LabelsLike, Seed, Weights
 from ._binned import check_exponent, group_means
 from ._evaluate import points_of, score, signed_root
 from ._kernel_bandwidth import as_tensor, choose_bandwidth, groups_of, log_weight_of
@@ -297,11 +296,10 @@ def mean_errors(
     n, K = rows.z.shape
     # two classes are interpolated, as single ones are
     if n > _MANY and (rows.groups is not None or (kind == "canonical" and K > 2)):
-        warnings.warn(
+        warn(
             f"The {n} samples have {n * n:.0e} pairs, which take about {_SECONDS * n * n:.0f} "
             f"seconds of one core. A random sample of {_MANY} takes {_SECONDS * _MANY**2:.0f}; "
-            'kind="marginal" without groups grows with n alone.',
-            stacklevel=6,
+            'kind="marginal" without groups grows with n alone.'
         )
     w = as_tensor(rows.weight, device)
     row_errors: Any = {
@@ -335,7 +333,8 @@ def _problems(kind: str, rows: Rows, mu, device):
         parts = _some_classes(rows)
     else:
         top = rows.each(_top)
-        parts, kind = iter([(top[:, :1], top[:, 1:, None])]), "marginal"
+        parts = iter([(top[:, :1], top[:, 1:, None])])
+        kind = "marginal"
     for z, y in parts:
         yield from errors.problems(
             kind, as_tensor(z, device), as_tensor(y, device), *weights_and_groups

@@ -3,7 +3,6 @@
 The most likely one, or the one that predicts best.
 """
 
-import warnings
 from contextlib import suppress
 from functools import partial
 
@@ -11,7 +10,7 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from .._rows import PredictionLike, Rows, proba_of, read_prediction
-from .._utils.checks import as_floats, checked, take_rows
+from .._utils.checks import as_floats, checked, take_rows, warn
 from .._utils.types import ArrayLike, KernelKind, Seed
 
 # a bandwidth is searched on so many samples at most, beginning with so many
@@ -110,10 +109,9 @@ def _loo(z, kind, random_state, device, grid=None, groups=None, n_samples=None) 
 
     n = n_samples or _MOST_ROWS
     if n_samples is None and len(z) > n:
-        warnings.warn(
+        warn(
             f"The most likely bandwidth is that of {n} of {len(z)} samples, drawn at random. For "
-            "more of them pass loo_bandwidth(prediction, n_samples=...) as bandwidth.",
-            stacklevel=4,
+            "more of them pass loo_bandwidth(prediction, n_samples=...) as bandwidth."
         )
     keep = _sample(len(z), n, random_state)
     z = z[keep]
@@ -135,10 +133,9 @@ def _loo(z, kind, random_state, device, grid=None, groups=None, n_samples=None) 
             start = errors.best_bandwidth(partial(cost, some=begin))
     h = errors.best_bandwidth(cost, start)
     if not 1e-5 < h < 1:
-        warnings.warn(
+        warn(
             f"The search for the most likely bandwidth ended at its bound, {h:g}: it may hide "
-            "miscalibration. Pass a number, or bandwidth='cv' where there are labels.",
-            stacklevel=4,
+            "miscalibration. Pass a number, or bandwidth='cv' where there are labels."
         )
     return h
 

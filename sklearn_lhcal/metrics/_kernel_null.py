@@ -12,10 +12,10 @@ from scipy.sparse import csr_matrix
 from sklearn.utils import check_random_state
 
 from .._rows import Annotations, PredictionLike, Rows, read_rows
-from .._utils.arrays import Floats, Indices, in_batches
+from .._utils.arrays import in_batches
 from .._utils.checks import checked
 from .._utils.simplex import EPS, votes_of
-from .._utils.types import ArrayLike, Groups, KernelKind, LabelsLike, Seed, Weights
+from .._utils.types import ArrayLike, Floats, Groups, Indices, KernelKind, LabelsLike, Seed, Weights
 from ._binned import raters_repeat
 from ._epistemic import check_levels
 from ._evaluate import signed_root
@@ -288,7 +288,8 @@ def _leaning(rows: Rows, mu: Floats, kind: str) -> tuple[Floats, Floats]:
         # (n, K, 2): the predicted class, whose frequency classes that tie share, and the rest
         share = votes_of(z)
         share = np.stack([share, 1 - share], axis=2)
-        z, mu = (z[:, None] @ share)[:, 0], mu @ share
+        z = (z[:, None] @ share)[:, 0]
+        mu = mu @ share
     e = mu - z[:, None]
     log_z = np.log(np.maximum(z, EPS))
     r = np.tensordot(w, e, 1)

@@ -6,10 +6,9 @@ P1 is Mimori, Sasada, Matsui and Sato (2021), Diagnostic uncertainty calibration
 import numpy as np
 
 from .._rows import PredictionLike, Rows
-from .._utils.arrays import Floats
 from .._utils.simplex import accuracy, votes_of
 from .._utils.tags import MeanOfTerms, metric
-from .._utils.types import LabelsLike, Weights
+from .._utils.types import Floats, LabelsLike, Weights
 from ._evaluate import mean, mean_loss, mean_of, score
 
 EPS = np.finfo(np.float64).eps

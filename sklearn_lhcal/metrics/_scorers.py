@@ -1,7 +1,6 @@
 """Scorer objects, and their names for ``scoring=``: all that knows scikit-learn's registry."""
 
 import sys
-import warnings
 from collections.abc import Callable
 from copy import deepcopy
 from functools import partial
@@ -14,7 +13,7 @@ from sklearn.metrics import get_scorer as sklearn_get_scorer
 from sklearn.utils.metadata_routing import UNUSED
 
 from .._rows import labels_for, rated_only, rows_of
-from .._utils.checks import check_params, check_samples, checked
+from .._utils.checks import check_params, check_samples, checked, warn
 from .._utils.costs import Costs, bayes_columns, check_cost_matrix, of_decisions
 from .._utils.estimators import epistemic_estimates, weight_params
 from .._utils.names import check_row_names
@@ -377,10 +376,9 @@ def register_scorers(*metrics: Callable) -> None:
                 if type(option) is StrOptions and set(option.options) >= _SENTINELS:
                     option.options = set(option.options) | set(own)
     except (ImportError, AttributeError) as error:
-        warnings.warn(
+        warn(
             f"sklearn_lhcal could not register its scorer strings ({error}); pass scorer objects.",
             RuntimeWarning,
-            stacklevel=2,
         )
 
 

@@ -10,10 +10,9 @@ import numpy as np
 from scipy.special import digamma
 
 from .._rows import PredictionLike
-from .._utils.arrays import Floats, Mask
 from .._utils.simplex import entropy, row_sum
 from .._utils.tags import MeanOfTerms, metric
-from .._utils.types import LabelsLike, Weights
+from .._utils.types import Floats, LabelsLike, Mask, Weights
 from ._evaluate import mean, score
 
 Harmonic = Literal["harmonic"] | None

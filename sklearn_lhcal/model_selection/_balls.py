@@ -13,9 +13,8 @@ from sklearn.utils import check_array, check_random_state
 from sklearn.utils.metadata_routing import UNUSED
 
 from .._rows import parameters, read_labels
-from .._utils.arrays import Indices
 from .._utils.checks import as_features, check_params, check_same_length, check_samples, take_rows
-from .._utils.types import ArrayLike, Groups, LabelsLike, MetricFunction, Samples, Seed
+from .._utils.types import ArrayLike, Groups, Indices, LabelsLike, MetricFunction, Samples, Seed
 from ._carved import CarvedScorer, rows_key
 
 # Share of all samples in balls that do not overlap, where the radius is "auto".

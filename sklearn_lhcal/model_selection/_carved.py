@@ -12,11 +12,10 @@ from sklearn.base import clone, is_classifier
 
 from .. import metrics
 from .._rows import Labels, predicted_classes, read_labels
-from .._utils.arrays import Floats, Indices
 from .._utils.checks import check_same_length, check_samples, checked, take_rows
 from .._utils.estimators import epistemic_estimates, fit_on_labels
 from .._utils.names import check_row_names
-from .._utils.types import Estimator, Folds, LabelsLike, Samples, Seed
+from .._utils.types import Estimator, Floats, Folds, Indices, LabelsLike, Samples, Seed
 from ..distributions import predict_epistemic
 from ..metrics import EpistemicScorer, get_scorer
 from ._cross_validation import check_cv

@@ -12,7 +12,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .._utils.arrays import Floats
 from .._utils.checks import checked
 from .._utils.costs import check_cost_matrix
 from .._utils.types import ArrayLike
@@ -24,15 +23,6 @@ def smooth_min(x: Tensor, beta: float | None) -> Tensor:
     if beta is None:
         return x.min(dim=-1).values
     return -torch.logsumexp(-beta * x, dim=-1) / beta
-
-
-def normalised_costs(cost_matrix) -> Floats:
-    """Costs between 0 and 1: of each class less its least below 0, over the largest of all."""
-    C = check_cost_matrix(cost_matrix).C
-    C = C - np.minimum(C.min(axis=1, keepdims=True), 0.0)
-    if C.max() == 0:
-        raise ValueError("cost_matrix has equal costs for all decisions: nothing is to decide.")
-    return C / C.max()
 
 
 class _DecisionLoss(_MeanOverRows):
@@ -47,8 +37,12 @@ class _DecisionLoss(_MeanOverRows):
         self.cost_matrix = cost_matrix
         self.lam = lam
         self.beta = beta
-        C = torch.as_tensor(normalised_costs(cost_matrix))
-        self.register_buffer("costs", C, persistent=False)
+        C = check_cost_matrix(cost_matrix).C
+        # between 0 and 1: of each class less its least below 0, over the largest of all
+        C = C - np.minimum(C.min(axis=1, keepdims=True), 0.0)
+        if C.max() == 0:
+            raise ValueError("cost_matrix has equal costs for all decisions: nothing is to decide.")
+        self.register_buffer("costs", torch.as_tensor(C / C.max()), persistent=False)
 
     def row_loss(self, logits: Tensor, counts: Tensor) -> Tensor:
         """The loss of each sample, shape (n,)."""

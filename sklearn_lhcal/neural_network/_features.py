@@ -4,7 +4,6 @@ from typing import Self
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from sklearn.base import (
     BaseEstimator,
     ClassNamePrefixFeaturesOutMixin,
@@ -16,10 +15,9 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.utils.validation import check_is_fitted
 from torch import nn
 
-from .._utils.arrays import Floats
 from .._utils.checks import check_samples, n_rows, take_rows
 from .._utils.estimators import atomic, resolve, weight_params, with_own_module
-from .._utils.types import Estimator, LabelsLike, Samples, Weights
+from .._utils.types import Estimator, Floats, LabelsLike, NDArray, Samples, Weights
 
 
 class LayerFeatures(

@@ -9,7 +9,6 @@ size favours samples that share their batch with few labels.
 import copy
 import inspect
 import math
-import warnings
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, Literal
@@ -17,7 +16,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
-from .._utils.checks import checked
+from .._utils.checks import checked, warn
 from .._utils.rising import DIRECT, stirling
 
 # Rows of so many outputs sum to 1 only if they are made so.
@@ -178,10 +177,9 @@ def warn_of_probabilities(logits) -> None:
     # few logits, or those of zero weights, can sum to 1 by chance
     softmax = sums and z.numel() >= _MANY and (z != z[:1]).any()
     if softmax or type(logits.grad_fn).__name__.startswith("Sigmoid"):
-        warnings.warn(
+        warn(
             "The module returns probabilities, but it must return logits: take the softmax or the "
-            "sigmoid off that ends its forward.",
-            stacklevel=2,
+            "sigmoid off that ends its forward."
         )
 
 

@@ -1,15 +1,13 @@
 """A skorch net that trains on label histograms and lives in scikit-learn."""
 
 import copy
-import warnings
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from typing import Any, Self
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
-from sklearn.exceptions import ConvergenceWarning, NotFittedError
+from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import validate_data
 from skorch import NeuralNetClassifier
 from skorch.dataset import Dataset
@@ -17,13 +15,12 @@ from skorch.utils import is_dataset, to_device, to_tensor
 from torch import Tensor, nn
 
 from .._rows import DistributionClassifierMixin, read_labels, weight_of
-from .._utils.arrays import Floats
-from .._utils.checks import as_names, checked
+from .._utils.checks import as_names, checked, warn_unconverged
 from .._utils.devices import check_device, recorded, seeded
 from .._utils.estimators import atomic
 from .._utils.names import check_classes, check_row_names, sorted_names
 from .._utils.simplex import softmax
-from .._utils.types import ArrayLike, LabelsLike, Samples, Seed, Verbose, Weights
+from .._utils.types import ArrayLike, Floats, LabelsLike, NDArray, Samples, Seed, Verbose, Weights
 from ..distributions import PointMass
 from ._losses import LabelLogLoss, check_called, logits_of, loss_of, warn_of_probabilities
 from ._training import (
@@ -341,11 +338,7 @@ class NeuralClassifier(DistributionClassifierMixin, NeuralNetClassifier):
             self.fit_loop(X, target, **fit_params)
         self.notify("on_train_end", X=X, y=target)
         if self.history and not np.isfinite(self.history[-1].get("train_loss", 0.0)):
-            warnings.warn(
-                "The training loss is not finite; lower lr, or scale X.",
-                ConvergenceWarning,
-                stacklevel=2,
-            )
+            warn_unconverged("The training loss is not finite; lower lr, or scale X.")
         return self
 
     def notify(self, method_name: str, **options: Any) -> None:

@@ -12,8 +12,8 @@ from scipy.special import expit, logit
 
 from .. import metrics
 from .._rows import Rows, read_rows
-from .._utils.arrays import Floats
 from .._utils.tags import MeanOfTerms, OfRows, defaults_of, metric, tags_of
+from .._utils.types import Floats
 from ..metrics import expected_calibration_error, subgroup_audit
 from ._numbers import MOST_CLASSES, Intervals, Number, ratio
 from ._words import said
@@ -27,7 +27,7 @@ _NEWTON_STEPS = 30
 _MOST_SLOPE = 100.0
 
 
-def _terms(rows: Rows, *, of: Any, what: Callable) -> tuple:
+def _terms(rows: Rows, *, of, what: Callable) -> tuple:
     return rows.weight * what(rows, of), rows.weight
 
 
@@ -60,7 +60,7 @@ def miss(rows: Rows, of: int) -> Floats:
     return 1 - hit(rows, of)
 
 
-def area(rows: Rows, *, of: Any) -> float:
+def area(rows: Rows, *, of) -> float:
     """Area under the ROC curve of the class.
 
     The probability that p is larger for a label in the class than for one outside it, of another
@@ -80,13 +80,13 @@ def area(rows: Rows, *, of: Any) -> float:
     return float(((P * (below + N / 2)).sum() - own / 2) / pairs)
 
 
-def intercept(rows: Rows, *, of: Any) -> float:
+def intercept(rows: Rows, *, of) -> float:
     """Calibration in the large, a of logit P(label in class) = a + logit p."""
     x = _odds(rows, of)
     return _logistic(np.ones((len(x), 1)), x, rows, of)[0]
 
 
-def slope(rows: Rows, *, of: Any) -> float:
+def slope(rows: Rows, *, of) -> float:
     """Calibration slope, b of logit P(label in class) = a + b logit p."""
     x = _odds(rows, of)
     return _logistic(np.column_stack([np.ones(len(x)), x]), np.zeros(len(x)), rows, of)[1]
@@ -171,7 +171,8 @@ def subgroups(intervals: Intervals) -> tuple[dict | None, list[Number]]:
 def _of_subgroups(table: list[dict], level: float) -> Iterator[Number]:
     """The numbers of a table; slope and losses of a subgroup are those of all classes together."""
     for row in table:
-        part, about = row["subgroup"], (level, row["n"], "subgroup_audit()")
+        part = row["subgroup"]
+        about = (level, row["n"], "subgroup_audit()")
         ends = row["estimate"], row["low"], row["high"]
         yield Number("excess_probability", "uncalibrated", *ends, *about, row["class"], part)
         if row["class"] == table[0]["class"]:

@@ -100,19 +100,12 @@ def _stripped(frame) -> tuple:
     """Text without blanks on either side, nothing in place of blank text; and what was done."""
     notes = []
     for name in frame.select_dtypes(["object", "string"]).columns:
-        text = frame[name].map(_strip)
+        text = frame[name].map(lambda cell: cell.strip() or None if isinstance(cell, str) else cell)
         n = int((text != frame[name])[frame[name].notna()].sum())
         if n:
             frame[name] = text
             notes.append(f"blanks were stripped from {n} values of column {name!r}.")
     return frame, notes
-
-
-def _strip(value):
-    """A value without blanks on either side; None where nothing is left."""
-    if not isinstance(value, str):
-        return value
-    return value.strip() or None
 
 
 def _without_ids(frame, id_column: str | None, file: str) -> tuple:

@@ -8,11 +8,11 @@ import numpy as np
 
 from .. import metrics
 from .._rows import Rows, read_rows
-from .._utils.arrays import Floats
 from .._utils.checks import take_rows
 from .._utils.progress import Progress
 from .._utils.simplex import accuracy
 from .._utils.tags import MeanOfTerms, metric, tags_of
+from .._utils.types import Floats
 from ..calibration import TemperatureScaling
 from ..distributions import Distribution, PointMass
 from ..label_histogram import (

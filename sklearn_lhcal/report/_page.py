@@ -16,11 +16,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
 
 from ._figures import Picture
 from ._numbers import Number
-from ._study import Study
 from ._words import templates
 
 EXTRAS = ("jinja2", "matplotlib")
@@ -51,19 +49,7 @@ def _finite(value):
     return value
 
 
-def render(
-    data: dict,
-    study: Study,
-    found: dict[tuple[str, str], Number],
-    by_class: dict[str, dict[str, Number]],
-    drawn: dict[str, list[Picture]],
-) -> str:
-    """The page, everything in it escaped."""
-    about = {"data": data, "study": study, "found": found, "by_class": by_class, "pictures": drawn}
-    return filled("page.html", **about)
-
-
-def filled(template: str, **names: Any) -> str:
+def filled(template: str, **names) -> str:
     """A template with its style and script, everything in it escaped."""
     style, script = (
         files(__package__).joinpath(name).read_text(encoding="utf-8")
@@ -177,7 +163,11 @@ def write_together(folder: Path, contents: Mapping[str, bytes]) -> None:
                 (folder / name).unlink(missing_ok=True)
         except BaseException:
             for name in (*contents, *gone):
-                _restore(parts / "old" / name, folder / name)
+                old = parts / "old" / name
+                if old.exists():
+                    os.replace(old, folder / name)
+                else:
+                    (folder / name).unlink(missing_ok=True)
             raise
 
 
@@ -195,14 +185,6 @@ def _written(folder: Path) -> set[str]:
         return {name for name in names if _NAME.fullmatch(name)}
     except (OSError, ValueError, LookupError, TypeError):
         return set()
-
-
-def _restore(old: Path, file: Path) -> None:
-    """What stood in the place of a file; nothing where nothing did."""
-    if old.exists():
-        os.replace(old, file)
-    else:
-        file.unlink(missing_ok=True)
 
 
 @contextmanager

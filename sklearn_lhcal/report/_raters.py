@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from .._utils.arrays import Floats
 from .._utils.distances import is_linear
 from .._utils.simplex import votes_of
+from .._utils.types import Floats
 from ..label_histogram import cohen_kappa, percent_agreement
 from ..metrics import expected_accuracy, rater_comparison, rater_group_difference, rater_table
 from ._numbers import MOST_CLASSES, Intervals, Number, call_of
@@ -57,7 +57,7 @@ def raters_of(intervals: Intervals, sensitive: bool) -> list[Number]:
 
 
 def _compared(
-    intervals: Intervals, what: str, names: Sequence[str], raters: Any = "fixed"
+    intervals: Intervals, what: str, names: Sequence[str], raters="fixed"
 ) -> Iterator[Number]:
     """The model beside one more rater by "error", "steps" or "distance", the difference first."""
     study: Any = intervals.study
@@ -71,7 +71,7 @@ def _compared(
     several = int((study.n_labels >= 2).sum())
     whose = "uncalibrated" if raters == "fixed" else "new_raters"
 
-    def number(who: str, field: str, ends: Any, n: int = several, part: str | None = None):
+    def number(who: str, field: str, ends, n: int = several, part: str | None = None):
         subset = "labels" if who == "rater" else whose
         estimate, low, high = (factor * np.asarray(ends)[:3]).tolist()
         about = intervals.level, n, f"{call}.{field}", None, part

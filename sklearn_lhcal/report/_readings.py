@@ -1,7 +1,5 @@
 """The page of a reader study with known truth."""
 
-import datetime
-import hashlib
 import warnings
 from argparse import Namespace
 from pathlib import Path
@@ -15,8 +13,8 @@ from ..label_histogram import Readings
 from ..metrics import reader_study
 from . import _page
 from ._figures import drawn_by
-from ._files import as_ids
-from ._report import Report
+from ._files import as_ids, facts_of
+from ._report import Report, head
 from ._words import said
 
 _SHOWN = {"auc": "AUC", "sensitivity": "Sensitivity", "specificity": "Specificity"}
@@ -24,7 +22,8 @@ _SHOWN = {"auc": "AUC", "sensitivity": "Sensitivity", "specificity": "Specificit
 
 def report_on_readings(options: Namespace) -> Report:
     """The page of the file that --readings names, its numbers, figures and tables."""
-    path, margin = Path(options.readings), options.margin if options.compare else None
+    path = Path(options.readings)
+    margin = options.margin if options.compare else None
     with warnings.catch_warnings(record=True, action="always") as caught, errors_of("--readings"):
         readings, groups = _read(path, options)
         calls = options.threshold is not None or set(readings.scores.ravel().tolist()) <= {0, 1}
@@ -50,12 +49,8 @@ def report_on_readings(options: Namespace) -> Report:
     about = {"found": found, "shown": _SHOWN, "version": __version__}
     n_patients = None if options.patient is None else len(set(groups.tolist()))
     about |= {"threshold": options.threshold, "n_patients": n_patients}
-    facts = {"file": path.name, "sha256": hashlib.sha256(path.read_bytes()).hexdigest()}
-    data = {
-        "package": {"name": "sklearn_lhcal", "version": __version__},
-        "title": options.title or "Reader study",
-        "date": datetime.date.today().isoformat(),
-        "inputs": {"files": {} if options.sensitive else {"readings": facts}},
+    data = head(options.title or "Reader study") | {
+        "inputs": {"files": {} if options.sensitive else {"readings": facts_of([path])}},
         "settings": {"confidence_level": options.level, "margin": margin},
         "verdict": verdict,
         "checks": [{"severity": "warning", "message": str(one.message)} for one in caught],
@@ -74,7 +69,8 @@ def _read(path: Path, options: Namespace) -> tuple[Readings, Any]:
     """Readings, and the patient of each case."""
     if path.suffix == ".imrmc":
         return Readings.from_imrmc(path), None
-    columns, patient = options.columns, options.patient
+    columns = options.columns
+    patient = options.patient
     names = [*columns[:3], patient]
     table, _ = read_file(path, names.__contains__, sheet=next(iter(options.sheet), None))
     absent = [name for name in (*columns, patient) if name not in (*table, None)]

@@ -1,13 +1,13 @@
 """`report`: labels and saved predictions in, one page and its numbers out."""
 
 import datetime
-import hashlib
 import html
 import os
 import warnings
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
+from hashlib import sha256
 from itertools import chain
 from pathlib import Path
 
@@ -234,7 +234,9 @@ def report_on(study: Study, *, settings: dict, inputs: dict | None, verbose: boo
     state_of = partial(_verdict.error_state, margin=margin)
     about = {"study": study, "settings": settings, "numbers": result}
     data = {
-        **_head(study),
+        "schema_version": SCHEMA_VERSION,
+        **head(study.heading),
+        "model_name": study.model_name,
         "inputs": _inputs(study, inputs, sensitive),
         "settings": settings,
         "verdict": verdict,
@@ -257,7 +259,8 @@ def report_on(study: Study, *, settings: dict, inputs: dict | None, verbose: boo
     }
     files = _page.images(drawn) | _page.tables(rows | {"disputed": data["disputed"]})
     data["files"] = sorted(files)
-    return Report(data, _page.render(data, study, result, classes, drawn), files)
+    about |= {"data": data, "found": result, "by_class": classes, "pictures": drawn}
+    return Report(data, _page.filled("page.html", **about), files)
 
 
 def _rows(**tables: Iterable[Number]) -> dict[str, list[dict]]:
@@ -274,22 +277,18 @@ def _messages(recalibrated: Recalibrated, caught: list) -> list[str]:
     return sorted({message[:30]: message for message in messages}.values())
 
 
-def _head(study: Study) -> dict:
-    """What the page is, and of what."""
-    return {
-        "schema_version": SCHEMA_VERSION,
-        "package": {"name": "sklearn_lhcal", "version": __version__},
-        "title": study.heading,
-        "model_name": study.model_name,
-        "date": datetime.date.today().isoformat(),
-    }
+def head(title: str) -> dict:
+    """What a page is called, who made it, and when."""
+    package = {"name": "sklearn_lhcal", "version": __version__}
+    return {"package": package, "title": title, "date": datetime.date.today().isoformat()}
 
 
 def _inputs(study: Study, given: dict | None, sensitive: bool) -> dict:
     """What was read: shapes, classes, hashes."""
     if given is None or sensitive:
         arrays = {"counts": study.labels.counts, "proba": study.z}
-        given = {name: {"sha256": _sha256(array)} for name, array in arrays.items()}
+        contents = {name: np.ascontiguousarray(a).tobytes() for name, a in arrays.items()}
+        given = {name: {"sha256": sha256(held).hexdigest()} for name, held in contents.items()}
     return {
         "files": given,
         "shape": [len(study), len(study.classes)],
@@ -299,7 +298,3 @@ def _inputs(study: Study, given: dict | None, sensitive: bool) -> dict:
         "n_groups": None if study.groups is None else study.n_groups,
         "n_rows_without_labels": study.n_dropped,
     }
-
-
-def _sha256(array) -> str:
-    return hashlib.sha256(np.ascontiguousarray(array).tobytes()).hexdigest()

@@ -4,7 +4,7 @@ import re
 import warnings
 from argparse import Namespace
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any
@@ -46,19 +46,15 @@ def tables_of(options: Namespace, read) -> dict[str, Table]:
     text = [*options.subgroups, options.patient, options.finding, options.decision]
     names = {"id_column": options.id, "likely_id": options.columns[0], "as_text": text}
     sheets = _sheets(files, options.sheet)
-    own = [what for what in files if what not in ("costs", "annotations")]
-    tables = {what: read(files[what], what, sheet=sheets.get(what), **names) for what in own}
-    if options.costs:
-        tables["costs"] = read(options.costs, "costs", sheet=sheets.get("costs"))
+    how = {what: {} if what == "costs" else names for what in files if what != "annotations"}
+    tables = {what: read(files[what], what, sheet=sheets.get(what), **how[what]) for what in how}
     if options.annotations:
+        own = list(tables["proba"].values)
         if tables["proba"].ids is None:
-            own = list(tables["proba"].values)[:20]
-            raise ValueError(
-                f"--proba needs a column that names the cases; say by --id which of {own} it is."
-            )
-        known = list(tables["proba"].values) if options.proba else None
-        sheet = sheets.get("annotations")
-        tables["annotations"] = _annotations(options, sheet, options.classes or known)
+            told = f"say by --id which of {own[:20]} it is."
+            raise ValueError(f"--proba needs a column that names the cases; {told}")
+        classes = options.classes or (own if options.proba else None)
+        tables["annotations"] = _annotations(options, sheets.get("annotations"), classes)
     elif options.finding or options.only:
         raise ValueError("Several findings need --annotations: a row for each label.")
     return tables
@@ -111,7 +107,14 @@ def _annotations(options: Namespace, sheet: str | None, classes: list | None) ->
     wide = options.items or options.raters or options.labels or options_of["findings"]
     if not wide:
         options_of["label"] = label
-        _check_columns(columns, [*case.split("+"), rater, label], notes)
+        named = [*case.split("+"), rater, label]
+        absent = [name for name in named if name not in (*columns, "-")]
+        if columns and absent and not any("[" in name or "{" in name for name in named):
+            raise ValueError(
+                f"--annotations has no column {absent}, its columns are {columns[:20]}: add "
+                "--columns CASE RATER LABEL, - for no rater; where each rater is a column, "
+                f'--columns CASE --raters "Reader *". {" ".join(notes)}'
+            )
     heard = warnings.catch_warnings(record=True, action="always")
     with heard as caught, errors_of("--annotations"):
         table = label_table(source, **options_of)
@@ -119,18 +122,6 @@ def _annotations(options: Namespace, sheet: str | None, classes: list | None) ->
     options.n_blank = table.attrs["n_blank"]
     ids = as_ids(table.pop("item")).to_numpy(object)
     return Table(table, ids, facts_of(paths_of(options.annotations)), notes)
-
-
-def _check_columns(columns: list, named: list[str], notes: list[str]) -> None:
-    """ValueError that says what to write of a table without these columns."""
-    if columns and not any("[" in name or "{" in name for name in named):
-        absent = [name for name in named if name not in (*columns, "-")]
-        if absent:
-            raise ValueError(
-                f"--annotations has no column {absent}, its columns are {columns[:20]}: add "
-                "--columns CASE RATER LABEL, - for no rater; where each rater is a column, "
-                f'--columns CASE --raters "Reader *". {" ".join(notes)}'
-            )
 
 
 def _columns_of_findings(options: Namespace, columns: list, others: list) -> dict[str, Any]:
@@ -156,8 +147,13 @@ def studies_of(tables: Tables, options: Namespace) -> dict[str, Study]:
         raise ValueError("--classes names two answers: absent and present.")
     every = {}
     for name, own in _by_finding(tables, options).items():
+        # its classes are its absence and itself
+        classes = [f"no {name}", name]
+        names = dict(zip(options.classes or ("0", "1"), classes, strict=True))
+        changes = {old: names.get(new, new) for old, new in options.map.items()} | names
+        of_presence = Namespace(**vars(options) | {"map": changes, "classes": classes})
         with errors_of(f"Finding {name!r}"):
-            every[name] = _studies_of({**tables, **own}, _of_presence(options, name))
+            every[name] = _studies_of({**tables, **own}, of_presence)
     if options.only not in every:
         told = f"The findings with labels and a prediction are {list(every)[:50]}"
         raise ValueError(f"{told}: say which one, --only NAME.")
@@ -182,14 +178,12 @@ def _studies_of(tables: Tables, options: Namespace) -> dict[str, Study]:
     # columns that say what a case is, in any file, are no classes
     about = [*options.subgroups, options.patient, options.rater_groups]
     own = {what: frame.drop(columns=about, errors="ignore") for what, frame in frames.items()}
-    patient = options.patient
-    if "groups" in own and patient is None:
-        patient = next(iter(own["groups"]), None)
+    first = next(iter(own.get("groups", ())), None)
+    patient = first if options.patient is None else options.patient
     y, seen, left_out = _labels(own, ids, options)
     votes = _votes(y)
     decided = own["proba"].loc[:, own["proba"].columns == options.decision]
-    probabilities = own["proba"].drop(columns=decided)
-    predictions, notes, renamed = _predictions(probabilities, votes, options)
+    predictions, notes, renamed = _predictions(own["proba"].drop(columns=decided), votes, options)
     if options.decision:
         if decided.empty:
             raise ValueError(f"--proba has no column {options.decision!r}, the model's own class.")
@@ -227,12 +221,12 @@ def _studies_of(tables: Tables, options: Namespace) -> dict[str, Study]:
         except ValueError as error:
             raise ValueError(_of_files(str(error), cases)) from None
         silent = np.delete(seen, told).tolist()
-        steps = [Step(f"left out: {judge} says nothing", len(silent), silent[:SHOWN])]
+        step = Step(f"left out: {judge} says nothing", len(silent), silent[:SHOWN])
         studies[judge] = replace(
             study,
             n_dropped=len(unread) + len(silent),
             notes=[*notes, *filled],
-            flow=[*flow, *(steps if silent else [])],
+            flow=[*flow, step] if silent else flow,
         )
     return studies
 
@@ -242,9 +236,8 @@ def _rater_groups(frames: Mapping, name: str | None) -> dict:
     if name is None:
         return {}
     if not {"rater", name} <= set(frames.get("annotations", ())):
-        raise ValueError(
-            f"--annotations has no column {name!r} that says in which group raters are."
-        )
+        told = f"no column {name!r} that says in which group raters are"
+        raise ValueError(f"--annotations has {told}.")
     known = frames["annotations"][["rater", name]].dropna().drop_duplicates()
     twice = known["rater"].duplicated()
     if twice.any():
@@ -283,34 +276,22 @@ def _by_finding(tables: Tables, options: Namespace) -> dict[str, dict]:
         if names:
             warn(f"Findings without a {what} are left out: {sorted(names)[:20]}.")
     values = proba.values.drop(columns=alone["label"], errors="ignore")
-    long = _long(proba._replace(values=values), column, both)
+    # a row for each case and finding, from one with a column for each finding too
+    frame = values.set_axis(proba.ids, axis=0)
+    if column not in frame:
+        about = frame.columns.difference(both).tolist()
+        frame = frame.melt(about, both, column, "probability", ignore_index=False)
+    long = proba._replace(values=frame, ids=frame.index.to_numpy(object))
     return {
         name: {"annotations": _of(labels, "finding", name), "proba": _of(long, column, name)}
         for name in both
     }
 
 
-def _long(table: Table, column: str, names: list[str]) -> Table:
-    """A row for each case and finding, from one with a column for each finding too."""
-    frame = table.values.set_axis(table.ids, axis=0)
-    if column not in frame:
-        about = frame.columns.difference(names).tolist()
-        frame = frame.melt(about, names, column, "probability", ignore_index=False)
-    return table._replace(values=frame, ids=frame.index.to_numpy(object))
-
-
 def _of(table: Table, column: str, name: str) -> Table:
     """The rows of one finding."""
     own = (table.values[column] == name).to_numpy()
     return table._replace(values=table.values[own].drop(columns=column), ids=table.ids[own])
-
-
-def _of_presence(options: Namespace, name: str) -> Namespace:
-    """The options of one finding, whose classes are its absence and itself."""
-    classes = [f"no {name}", name]
-    names = dict(zip(options.classes or ("0", "1"), classes, strict=True))
-    changes = {old: names.get(new, new) for old, new in options.map.items()} | names
-    return Namespace(**vars(options) | {"map": changes, "classes": classes})
 
 
 # ----------------------------------------------------------------------------------------- cases
@@ -365,7 +346,7 @@ def _with_ids(frame, what: str, ids: NDArray) -> tuple[Any, list[Step]]:
     return frame, []
 
 
-def _bare(name: Any) -> str:
+def _bare(name) -> str:
     """An id without its suffix, case, blanks, punctuation and leading zeros."""
     text = re.sub(r"\.(png|jpe?g|tiff?|dcm|nii|svs|csv|txt)$", "", str(name).casefold())
     text = re.sub(r"0*(\d+)", r"\1", text)
@@ -435,8 +416,8 @@ def _labels(frames: Mapping, ids: NDArray, options: Namespace) -> tuple:
 
 
 def _no_answers(left_out) -> list[Step]:
-    words = "labels {!r}, which is no class, left out"
-    return [Step(words.format(name), int(n)) for name, n in left_out.items()]
+    words = "labels {!r}, which is no class, left out".format
+    return [Step(words(name), int(n)) for name, n in left_out.items()]
 
 
 def _mapped(what: str, n_cells: Tally, options: Namespace) -> list[Step]:
@@ -480,21 +461,21 @@ def _check_known(votes: Tally, what: str, classes: list) -> None:
         "reads 1 - mild as 1."
     )
     if len(equal) == len(strange):
-        changes = " ".join(f"--map {_quoted(f'{old}={new}')}" for old, new in equal.items())
-        remedy = f"if they are the same but for spelling, add: {changes}"
+        remedy = f"if they are the same but for spelling, add: {_maps(equal)}"
     raise ValueError(f"The {what} have unknown classes: {told}; known are {classes[:20]}; {remedy}")
 
 
-def _same(name: Any) -> str:
+def _same(name) -> str:
     """What two spellings of a class have in common: letters and digits, or the number."""
     with suppress(ValueError):
         return f"{float(name):g}"
     return re.sub(r"[\s\W_]+", "", str(name).casefold())
 
 
-def _quoted(words: str) -> str:
-    """Words as a command line takes them."""
-    return f'"{words}"' if " " in words else words
+def _maps(changes: Mapping[str, str]) -> str:
+    """The options --map of new names, as a command line takes them."""
+    words = [f"{old}={new}" for old, new in changes.items()]
+    return " ".join(f'--map "{word}"' if " " in word else f"--map {word}" for word in words)
 
 
 # ----------------------------------------------------------------------------------- predictions
@@ -506,7 +487,13 @@ def _predictions(frame, votes: Tally, options: Namespace) -> tuple:
         return _hard(frame, votes, options)
     _check_numbers(frame, "proba")
     if frame.shape[1] == 1:
-        frame = _both_classes(frame, options.classes)
+        if options.classes is None or len(options.classes) != 2:
+            raise ValueError(
+                "--proba has one column: name the two classes, --classes a b; the column holds "
+                "the probability of the second."
+            )
+        p = frame.iloc[:, 0]
+        frame = type(frame)(dict(zip(options.classes, (1 - p, p), strict=True)))
     sums = frame.sum(axis=1)
     off = np.abs(sums - 1).max()
     notes = []
@@ -537,7 +524,15 @@ def _hard(frame, votes: Tally, options: Namespace) -> tuple:
         raise ValueError(f"--proba has no probabilities, {own}; give a column for each class.")
     said = said.where(~said.isin(options.not_a_class))
     seen = set(votes).union(said.stack().dropna())
-    _check_spelling(seen)
+    alike: dict[str, list[str]] = {}
+    for name in seen:
+        alike.setdefault(_same(name), []).append(str(name))
+    for several in alike.values():
+        if len(several) > 1:
+            # a comparison would be turned round
+            new, *others = sorted(several)
+            changes = _maps(dict.fromkeys(others, new))
+            raise ValueError(f"The classes {several} differ only in spelling; add: {changes}")
     classes = options.classes or sorted_names(list(seen)).tolist()
     predictions = {}
     for judge, labels in said.items():
@@ -546,29 +541,6 @@ def _hard(frame, votes: Tally, options: Namespace) -> tuple:
         named = pd.get_dummies(labels, dtype=float)
         predictions[str(judge)] = named.reindex(columns=classes, fill_value=0.0)
     return predictions, [], renamed
-
-
-def _check_spelling(names: Iterable) -> None:
-    """ValueError where two classes differ in spelling alone: a comparison would be turned round."""
-    alike: dict[str, list[str]] = {}
-    for name in names:
-        alike.setdefault(_same(name), []).append(str(name))
-    for several in alike.values():
-        if len(several) > 1:
-            new, *others = sorted(several)
-            changes = " ".join(f"--map {_quoted(f'{old}={new}')}" for old in others)
-            raise ValueError(f"The classes {several} differ only in spelling; add: {changes}")
-
-
-def _both_classes(frame, classes: list[str] | None):
-    """A single column is the probability of the second class: the frame of both."""
-    if classes is None or len(classes) != 2:
-        raise ValueError(
-            "--proba has one column: name the two classes, --classes a b; the column holds the "
-            "probability of the second."
-        )
-    p = frame.iloc[:, 0]
-    return type(frame)({classes[0]: 1 - p, classes[1]: p})
 
 
 # ----------------------------------------------------------------------------------------- cells

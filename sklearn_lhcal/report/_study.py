@@ -8,17 +8,15 @@ from functools import cached_property
 from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.model_selection import GroupKFold, KFold
 from sklearn.utils import check_random_state
 
 from .._rows import Labels, PredictionLike, read_labels, read_rows
-from .._utils.arrays import Floats, Indices
 from .._utils.checks import as_names, check_same_length, is_gap, take_rows
 from .._utils.costs import check_cost_matrix
 from .._utils.distances import Distance, points
 from .._utils.names import numbers_of, row_names, sorted_names
-from .._utils.types import ArrayLike, LabelsLike
+from .._utils.types import ArrayLike, Floats, Indices, LabelsLike, NDArray
 from ..calibration import AlphaCalibration, TemperatureScaling
 from ..distributions import Distribution
 from ..label_histogram import Annotations
@@ -220,7 +218,7 @@ def read_study(
     cost_matrix: ArrayLike | None = None,
     classes: ArrayLike | None = None,
     ids: ArrayLike | None = None,
-    subgroups: Any = None,
+    subgroups=None,
     distance: Distance = None,
     title: str | None = None,
     model_name: str | None = None,

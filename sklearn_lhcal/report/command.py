@@ -36,7 +36,6 @@ import warnings
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from . import _sources
 from ._files import read_table
@@ -263,7 +262,7 @@ def _check_options(parser: argparse.ArgumentParser, options: argparse.Namespace)
         parser.error(f"{names}: {'not' if options.readings else 'only'} with --readings")
 
 
-def _add(command, options: dict[str, str], **how: Any) -> None:
+def _add(command, options: dict[str, str], **how) -> None:
     """Options of one kind; other names of an option stand behind it."""
     for names, meaning in options.items():
         command.add_argument(*names.split(), help=meaning, **how)

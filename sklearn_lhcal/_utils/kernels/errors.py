@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..arrays import Floats
+from ..types import Floats
 from . import smoothing
 from .smoothing import Groups, LogWeight, Moments, clipped
 
@@ -146,7 +146,8 @@ def best_bandwidth(cost: Callable[[Floats], Floats], start: float | None = None)
         i = min(near, key=f.__getitem__)
         near = range(max(i - 1, 0), min(i + 2, 16))
     if 0 < i < len(t) - 1:
-        below, above = f[i - 1] - f[i], f[i + 1] - f[i]
+        below = f[i - 1] - f[i]
+        above = f[i + 1] - f[i]
         if below + above > 0:
             return float(10 ** (t[i] + 0.5 * (t[1] - t[0]) * (below - above) / (below + above)))
     return float(10 ** t[i])

@@ -19,8 +19,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from ..arrays import Floats
 from ..simplex import EPS
+from ..types import Floats
 
 # Kernels in memory at a time, which stay in a processor's cache.
 BLOCK = 2**17

@@ -6,15 +6,13 @@ from dataclasses import KW_ONLY
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
-from ..._utils.arrays import Floats
 from ..._utils.checks import check_samples, checked
 from ..._utils.costs import Costs, bayes_columns, check_cost_matrix, expected_costs, relative
 from ..._utils.estimators import resolve
-from ..._utils.types import ArrayLike, CostsOfRows, Estimator, Samples
+from ..._utils.types import ArrayLike, CostsOfRows, Estimator, Floats, NDArray, Samples
 from .._rows import CalibrationRows, parameters
-from .._scaling.fit import rows_for_fit, warn
+from .._scaling.fit import rows_for_fit, warn_of
 from .._scaling.maps import FittedMap, TemperatureMap
 from .._scaling.scalings import (
     BiasCorrectedTemperatureScaling,
@@ -270,7 +268,8 @@ class DecisionCalibration(Scaling):
     def _resolved(self) -> tuple[str | None, float | None]:
         """Uniform mixing and the safeguard, of which the method of the paper has none."""
         ours = self.grid != "paper"
-        mixing, safeguard = self.mixing, self.safeguard
+        mixing = self.mixing
+        safeguard = self.safeguard
         if mixing == "auto":
             mixing = "uniform" if ours else None
         if safeguard == "auto":
@@ -311,14 +310,14 @@ class DecisionCalibration(Scaling):
         is_stack = self.scaling == STACKED
         if is_stack:
             stack, folds = fit_stack(rows, mixing, STACK_FOLDS, self.verbose)
-            warn(rows, stack.maps, *self._remedies)
+            warn_of(rows, stack.maps, *self._remedies)
             # It has predicted out of fold already: its temperature is 1 and is not fitted.
             rows = predicted_out_of_fold(rows, folds)
             family = TemperatureMap(rows.n_classes)
             nll = FittedMap(family, family.start())
         else:
             nll = self._fitted(rows, mixing)
-            warn(rows, [nll], *self._remedies)
+            warn_of(rows, [nll], *self._remedies)
 
         def refit(part: CalibrationRows) -> FittedMap:
             return nll if is_stack else self._fitted(part, mixing)

@@ -23,7 +23,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from ..._utils.arrays import Floats
+from ..._utils.types import Floats
 from ...neural_network import DirectLoss, MarginRescalingLoss
 
 # What a grid leaves out; rates are the first of Adam, in logits.

@@ -19,22 +19,21 @@ all samples, and once without each of J folds.
    fold by as many standard errors: `default_decisions`.
 """
 
-import warnings
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from scipy.ndimage import gaussian_filter1d
 from scipy.special import expit
 from scipy.stats import rankdata
 from torch import Tensor, nn
 
-from ..._utils.arrays import Floats, Indices
+from ..._utils.checks import warn
 from ..._utils.costs import bayes_columns, relative
 from ..._utils.progress import Progress
 from ..._utils.results import ConfidenceInterval
+from ..._utils.types import Floats, Indices, NDArray
 from .._rows import CalibrationRows, Split
 from .._scaling.fit import constant
 from .._scaling.maps import FittedMap, TemperatureMap, VectorMap, transform
@@ -154,18 +153,14 @@ def fit_candidates(search: Search, starts: list[FittedMap]) -> tuple[list[dict],
     if is_temperature and search.criterion == "direct" and search.grid is None:
         params = [{"criterion": "direct", "smoothing": h} for h in _SMOOTHING]
         return params, cheapest_temperatures(search, starts, w)
-    kappa = cost_scale(search)
+    # κ, the unit of λ and 1/β: mean over rows of the standard deviation of f between decisions
+    z = np.exp(search.nll.log_z(search.rows.log_proba))
+    sd = np.einsum("nk,kd->nd", z, search.unit_costs).std(axis=1)
+    kappa = max(float(np.average(sd, weights=search.rows.weight)), 1e-12)
     candidates = candidates_of(search.criterion, search.unit_costs, kappa, search.grid)
     bar = Progress(candidates, desc="candidates", disable=not search.verbose)
     x = np.stack([descended(one, starts, search.rows, w) for one in bar], axis=1)
     return [one.params for one in candidates], x
-
-
-def cost_scale(search: Search) -> float:
-    """κ, the unit of λ and 1/β: mean over rows of the standard deviation of f between decisions."""
-    z = np.exp(search.nll.log_z(search.rows.log_proba))
-    sd = np.einsum("nk,kd->nd", z, search.unit_costs).std(axis=1)
-    return max(float(np.average(sd, weights=search.rows.weight)), 1e-12)
 
 
 class RowTensors(NamedTuple):
@@ -305,7 +300,8 @@ def difference(
     D = C[:, decisions].T - C[:, found.decisions[0]].T
     d = np.einsum("nk,nk->n", rows.frequencies, D)
     mean = float(np.einsum("n,n->", w, d))
-    n, J = 1 / np.einsum("n,n->", w, w), max(found.fold.max() + 1, 2)
+    n = 1 / np.einsum("n,n->", w, w)
+    J = max(found.fold.max() + 1, 2)
     seen = np.einsum("n,n->", w**2, (d - mean) ** 2) * n / max(n - 1, 1) * (1 + J / (J - 1))
     implied = np.einsum("n,nk->", w**2, found.z * D**2)
     worst = (w[:, None] * np.abs(D)).max() ** 2
@@ -330,18 +326,13 @@ def choose(found: OutOfFold, search: Search) -> tuple[int, dict, ConfidenceInter
     if search.safeguard is None or gain < -search.safeguard * se:
         return 1 + int(risk[1:].argmin()), results, interval
     least = np.einsum("nk,k,n->", rows.frequencies, C.min(axis=1), w)
-    _warn_of_doubt(len(rows), float(risk[0] - least), interval)
-    return 0, results, interval
-
-
-def _warn_of_doubt(n_rows: int, nll: float, gain: ConfidenceInterval) -> None:
-    """Where a candidate looks better, and could be worse by more than NLL's whole risk."""
-    if gain.estimate < 0 and gain.high > nll:
-        warnings.warn(
-            f"The {n_rows} calibration samples cannot tell whether calibrating for decisions pays: "
-            f"out of fold it changes the cost of a sample by {gain.estimate:.3g}, 95% interval "
-            f"{gain.low:.3g} to {gain.high:.3g}, but expensive mistakes may be missing. The least "
-            "log loss is kept; more samples of their classes would tell.",
+    # a candidate looks better, and could be worse by more than NLL's whole risk
+    if gain < 0 and interval.high > risk[0] - least:
+        warn(
+            f"The {len(rows)} calibration samples cannot tell whether calibrating for decisions "
+            f"pays: out of fold it changes the cost of a sample by {gain:.3g}, 95% interval "
+            f"{interval.low:.3g} to {interval.high:.3g}, but expensive mistakes may be missing. "
+            "The least log loss is kept; more samples of their classes would tell.",
             DecisionCalibrationWarning,
-            stacklevel=7,
         )
+    return 0, results, interval

@@ -47,7 +47,6 @@ Where π explains more than a few labels another search begins at the optimum wi
 lower minimum is taken: large biases may lie in another valley.
 """
 
-import warnings
 from collections.abc import Iterator, Sequence
 from copy import copy
 from dataclasses import replace
@@ -59,10 +58,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.optimize import minimize
 from scipy.special import expit, log_expit
-from sklearn.exceptions import ConvergenceWarning
 
-from ..._utils.arrays import Floats, Indices, Mask
+from ..._utils.checks import warn
+from ..._utils.search import warn_unfinished
 from ..._utils.simplex import EPS, gini, row_max, row_sum, softmax
+from ..._utils.types import Floats, Indices, Mask
 from .._rows import CalibrationRows, inversion
 from .maps import ClassInformation, Family, FittedMap, Information, TemperatureMap, VectorMap
 
@@ -243,7 +243,7 @@ class LogLoss:
 
 def _sums(at: Indices, a: Floats, size: int) -> Floats:
     """Σ a over the entries that have the same number."""
-    return np.bincount(at, a, size).astype(np.float64, copy=False)
+    return np.bincount(at, a, size).astype(float, copy=False)
 
 
 def _in_blocks(rows: CalibrationRows, family: Family) -> Iterator[_Block]:
@@ -352,14 +352,17 @@ def fit_shrunk(
     loss = LogLoss(family, rows, below.pi)
     start = _embedded(family, below)
     fits = [] if is_one else [_temperature_alone(loss, shrunk(loss, below, *strengths[0]), start)]
-    others, minima = dict(near.minima) if near else {}, {}
+    others = dict(near.minima) if near else {}
+    minima = {}
     # as far from the other fit as at the strength before
-    away, information = np.zeros(len(start)), None
+    away = np.zeros(len(start))
+    information = None
     for strength in others or strengths:
         prior = shrunk(loss, below, *strength)
         fits.append(fit(loss, prior, others.get(strength, start) + away, information))
         minima[strength] = start = fits[-1].x
-        away, information = start - others.get(strength, start), fits[-1].information
+        away = start - others.get(strength, start)
+        information = fits[-1].information
         if fits[-1].log_evidence < max(one.log_evidence for one in fits) - _FAR_BEHIND:
             break
     weights = softmax(np.array([one.log_evidence for one in fits]))
@@ -399,7 +402,8 @@ def _fitted_map(loss: LogLoss, x: Floats, converged: bool) -> FittedMap:
 
 def shrunk(loss: LogLoss, below: FittedMap, scale: float, bias: float) -> Prior:
     """About the temperature of the family below; where the family has its own, that about 1/β₀."""
-    family, beta = loss.family, np.exp(below.x[0])
+    family = loss.family
+    beta = np.exp(below.x[0])
     is_shrunk = np.isfinite(family.prior_sd(1.0, 1.0, 1.0))
     sd = np.where(is_shrunk, family.prior_sd(beta, scale, bias), 1.0)
     center = np.where(is_shrunk, family.start(beta), family.start(loss.beta_0))
@@ -418,7 +422,7 @@ def _with_mixing(loss: LogLoss, prior: Prior) -> Prior:
     return Prior._make(np.pad(values, (0, 1)) for values in prior)
 
 
-def fit(loss: LogLoss, prior: Prior, start: Floats, information: Any = None) -> Fit:
+def fit(loss: LogLoss, prior: Prior, start: Floats, information=None) -> Fit:
     """The minimum of J; the search begins at `start`, where the information is about this.
 
     Another begins at the optimum without mixing, and the lower minimum is taken.
@@ -435,7 +439,7 @@ def fit(loss: LogLoss, prior: Prior, start: Floats, information: Any = None) -> 
     return min(result, other, key=lambda fit: fit.value)
 
 
-def _fit_from(loss: LogLoss, prior: Prior, start: Floats, information: Any = None) -> Fit:
+def _fit_from(loss: LogLoss, prior: Prior, start: Floats, information=None) -> Fit:
     x, converged = _minimised(loss, prior, start, information or loss.information(start))
     information = loss.information(x)
     value, slope = _value(loss, prior, x)
@@ -516,68 +520,42 @@ def _best_of_grid(loss: LogLoss, prior: Prior) -> Floats:
     return grid[np.argmin(values)]
 
 
-def warn(rows: CalibrationRows, maps: list[FittedMap], of_zeros: str, of_search: str) -> None:
+def warn_of(rows: CalibrationRows, maps: list[FittedMap], of_zeros: str, of_search: str) -> None:
     """Warn of small weights, zeros, separable labels, and searches that did not end.
 
     `of_zeros` and `of_search` are the remedies.
     """
-    _warn_of_weights(rows)
-    _warn_of_exchanged(rows)
-    if maps[0].pi is None:
-        _warn_of_zeros(rows, of_zeros)
-        _warn_of_separation(rows, maps[0])
-    if not all(one.converged for one in maps):
-        warnings.warn(
-            f"The search for the parameters stopped before its minimum; {of_search}.",
-            ConvergenceWarning,
-            stacklevel=5,
-        )
-
-
-def _warn_of_weights(rows: CalibrationRows) -> None:
     n = len(rows)
     total = rows.weight.sum()
     if total < _FRACTION * n:
-        warnings.warn(
+        warn(
             f"The weights of {n} calibration samples sum to {total:.3g}. Weights count samples, so "
-            "it is fitted as if there were so few; divide the weights by their mean.",
-            stacklevel=6,
+            "it is fitted as if there were so few; divide the weights by their mean."
         )
-
-
-def _warn_of_exchanged(rows: CalibrationRows) -> None:
-    """Where a class is labelled less often the more probable it is said to be."""
+    # a class is labelled less often the more probable it is said to be
     errors = inversion(rows.frequencies, rows.log_proba, rows.weight)
     if errors:
-        warnings.warn(
+        warn(
             "Classes are labelled less often the more probable they are said to be, by "
-            f"{errors:.1f} standard errors: are columns exchanged, or is the sign of a score?",
-            stacklevel=6,
+            f"{errors:.1f} standard errors: are columns exchanged, or is the sign of a score?"
         )
-
-
-def _warn_of_zeros(rows: CalibrationRows, remedy: str) -> None:
-    if rows.proba is None or rows.proba.min(initial=1.0) >= EPS:
-        return
-    refuted = (rows.proba < EPS) & (rows.counts > 0)
-    n_refuted = int(refuted.any(axis=1).sum())
-    if n_refuted:
-        warnings.warn(
-            f"{n_refuted} of {len(rows)} calibration samples have labels to which the classifier "
+    unmixed = maps[0].pi is None
+    refuted = 0
+    if unmixed and rows.proba is not None:
+        refuted = int(((rows.proba < EPS) & (rows.counts > 0)).any(axis=1).sum())
+    if refuted:
+        warn(
+            f"{refuted} of {n} calibration samples have labels to which the classifier "
             f"gives no probability (below {EPS:g}), so the loss depends on the clip there. The "
-            f"remedy is {remedy}.",
-            stacklevel=6,
+            f"remedy is {of_zeros}."
         )
-
-
-def _warn_of_separation(rows: CalibrationRows, fitted: FittedMap) -> None:
-    if rows.n_classes == 1:
-        return
-    below = ~fitted.family.best(fitted.mapped(rows.log_proba))
-    # one label below the best class of the transform will do
-    if below.any() and not rows.counts[below].any():
-        warnings.warn(
-            "The calibration labels are separable and do not limit the confidence of predictions; "
-            "only a prior does, where there is one. Calibrate on more samples.",
-            stacklevel=6,
-        )
+    if unmixed and rows.n_classes > 1:
+        below = ~maps[0].family.best(maps[0].mapped(rows.log_proba))
+        # one label below the best class of the transform will do
+        if below.any() and not rows.counts[below].any():
+            warn(
+                "The calibration labels are separable and do not limit the confidence of "
+                "predictions; only a prior does, where there is one. Calibrate on more samples."
+            )
+    if not all(one.converged for one in maps):
+        warn_unfinished(of_search)

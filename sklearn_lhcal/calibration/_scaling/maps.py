@@ -17,8 +17,8 @@ from scipy.linalg import block_diag
 from scipy.linalg.lapack import dtrtri
 from scipy.special import expit, log_expit, log_softmax
 
-from ..._utils.arrays import Floats, Mask
 from ..._utils.simplex import row_max, row_sum
+from ..._utils.types import Floats, Mask
 
 # Of families whose biases alone are shrunk.
 BIASES = ((0.0, 0.1), (0.0, 0.3), (0.0, 1.0), (0.0, 3.0), (0.0, 10.0))

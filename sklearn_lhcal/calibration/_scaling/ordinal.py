@@ -20,7 +20,7 @@ since a difference of l would lose the digits of an improbable class. In a and b
 import numpy as np
 from scipy.special import expit, exprel, log_expit
 
-from ..._utils.arrays import Floats
+from ..._utils.types import Floats
 from .._rows import Labels
 from .maps import BIASES, Family, Information, _DiagonalMap, beta_of
 

@@ -15,7 +15,7 @@ from .fit import (
     mixing_probabilities,
     resolved_mixing,
     rows_for_fit,
-    warn,
+    warn_of,
 )
 from .maps import BiasCorrectedMap, Family, FittedMap, MatrixMap, TemperatureMap, VectorMap
 from .ordinal import FORMS, check_order
@@ -42,7 +42,7 @@ class Scaling(_BaseCalibrator):
         mixing = resolved_mixing(self.mixing, rows)
         rows = rows_for_fit(rows, mixing)
         fitted = self._fitted(rows, mixing)
-        warn(rows, fitted.maps, *self._remedies)
+        warn_of(rows, fitted.maps, *self._remedies)
         return {"_fitted_map": fitted, **fitted.attributes()}
 
     def _map(self, rows):

@@ -6,16 +6,15 @@ samples that the scalings z_m were not fitted on.
 
 from dataclasses import replace
 from functools import reduce
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import minimize
 from scipy.special import expit
 
-from ..._utils.arrays import Floats, Indices
 from ..._utils.progress import Progress
 from ..._utils.simplex import log
+from ..._utils.types import Floats, Indices, NDArray
 from .._rows import CalibrationRows
 from .fit import constant, fit_shrunk, fit_temperature, labels_worth, mixing_probabilities, toward_1
 from .maps import MOST_EXACT, BiasCorrectedMap, FittedMap, MatrixMap, SplineMap, VectorMap
@@ -111,7 +110,7 @@ def predicted_out_of_fold(rows: CalibrationRows, folds: list[StackFold]) -> Cali
     return replace(rows, log_proba=u)
 
 
-def _fitted_maps(rows: CalibrationRows, mixing: str | None, near: Any = None) -> Any:
+def _fitted_maps(rows: CalibrationRows, mixing: str | None, near=None):
     """One scaling of each family by name, but for too many classes; "ordinal" of grades alone.
 
     In a fold `near` are those of all samples.

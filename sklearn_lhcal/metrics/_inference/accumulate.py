@@ -1,18 +1,15 @@
 """Metrics from batches of samples, in fixed memory."""
 
-import warnings
 from itertools import islice
 from typing import Any, Self, cast
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..._rows import Annotations, PredictionLike, Rows, read_for
-from ..._utils.arrays import Floats
-from ..._utils.checks import as_floats, checked
+from ..._utils.checks import as_floats, checked, warn
 from ..._utils.results import ConfidenceInterval, VarianceComponents
 from ..._utils.tags import LossOverBins, unwrapped
-from ..._utils.types import LabelsLike, MetricFunction, Weights
+from ..._utils.types import Floats, LabelsLike, MetricFunction, NDArray, Weights
 from .._binned import BinSums
 from .._decomposition import NOTHING, LossDecomposition, loss_decomposition
 from .._evaluate import Metric, signed_root, undefined, with_options
@@ -213,7 +210,8 @@ class MetricAccumulator:
             empty = ConfidenceInterval(nan, nan, nan, nan)
             return NOTHING if metric.function is loss_decomposition else empty
         if metric.is_mean:
-            estimate, spread = self._moments.mean(), self._moments.spread()
+            estimate = self._moments.mean()
+            spread = self._moments.spread()
         else:
             estimate, spread = self._of_bins(metric)
         if isinstance(estimate, LossDecomposition):
@@ -224,9 +222,8 @@ class MetricAccumulator:
             return ConfidenceInterval(estimate, np.nan, np.nan, np.nan)
         limits = metric.tags.limits
         if isinstance(limits, tuple) and is_near_end(estimate, self.n_rows, limits):
-            warnings.warn(
-                "Too few samples differ from the others: use confidence_interval with all at once.",
-                stacklevel=2,
+            warn(
+                "Too few samples differ from the others: use confidence_interval with all at once."
             )
         return interval_from(estimate, spread, confidence_level, mapped)
 

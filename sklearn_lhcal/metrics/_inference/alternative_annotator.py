@@ -1,19 +1,16 @@
 """The alternative annotator test of Calderon, Reichart and Dror (2025)."""
 
-import warnings
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.stats import beta, false_discovery_control
 from scipy.stats import t as student
-from sklearn.exceptions import UndefinedMetricWarning
 
 from ..._rows import Annotations, PredictionLike, read_rows
-from ..._utils.arrays import Floats, Mask
-from ..._utils.checks import checked
+from ..._utils.checks import checked, warn_undefined
 from ..._utils.distances import Distance
 from ..._utils.results import DataFrame, frame_of, result
+from ..._utils.types import Floats, Mask, NDArray
 from .._evaluate import apart
 from .rater_comparison import compared, named_raters, of_reader
 
@@ -135,7 +132,7 @@ def alternative_annotator_test(
     # compared with a margin: equal shares of other raters may differ in their last bit
     model_wins = at.model_error <= at.reader_error + 1e-9
     reader_wins = at.reader_error <= at.model_error + 1e-9
-    difference = reader_wins.astype(np.float64) - model_wins
+    difference = reader_wins.astype(float) - model_wins
     R = len(labels.raters)
     terms = None, difference, difference**2, model_wins
     sums = np.stack([np.bincount(at.reader, a, minlength=R) for a in terms])
@@ -148,11 +145,8 @@ def alternative_annotator_test(
     replaced = false_discovery_control(p_value, method="by") <= false_discovery_rate
     raters = labels.raters[tested]
     if not len(tested):
-        warnings.warn(
-            f"No rater has {max(least_rows, 2)} samples that another rated: nobody is tested.",
-            UndefinedMetricWarning,
-            stacklevel=2,
-        )
+        least = max(least_rows, 2)
+        warn_undefined(f"No rater has {least} samples that another rated: nobody is tested.")
         return AlternativeAnnotatorTest(np.nan, False, np.nan, raters, p_value, replaced)
     rate = float(replaced.mean())
     return AlternativeAnnotatorTest(
@@ -169,7 +163,8 @@ def _p_value(difference: Floats, error: Floats, df) -> Floats:
 
 def _p_of_few(total: Floats, squares: Floats, n: Floats, epsilon: float) -> Floats:
     """P(D_a − D_b ≥ ε), D ~ Dirichlet(a + 1, b, n − a − b): a and b are samples won alone."""
-    a, b = (squares + total) / 2, (squares - total) / 2
+    a = (squares + total) / 2
+    b = (squares - total) / 2
     neither = np.maximum(n - squares, 1e-9)
     D_b = beta.ppf(_LEVELS, np.maximum(b, 1e-9), n + 1 - b)
     return beta.sf((epsilon + D_b) / (1 - D_b), a + 1, neither).mean(axis=0)

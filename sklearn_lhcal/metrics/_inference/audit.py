@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from itertools import combinations, pairwise
 from numbers import Real
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +18,7 @@ from scipy.stats import norm
 from sklearn.utils import check_random_state
 
 from ..._rows import PredictionLike, Rows, class_names, read_labels, read_rows
-from ..._utils.arrays import Floats, Indices, Mask, in_batches, row_units
+from ..._utils.arrays import in_batches, row_units
 from ..._utils.checks import (
     as_floats,
     as_names,
@@ -31,7 +31,7 @@ from ..._utils.checks import (
 from ..._utils.names import check_row_names, named_columns
 from ..._utils.results import DataFrame, frame_of, result
 from ..._utils.simplex import EPS, row_sum, softmax
-from ..._utils.types import ArrayLike, Groups, LabelsLike, Seed, Weights
+from ..._utils.types import ArrayLike, Floats, Groups, Indices, LabelsLike, Mask, Seed, Weights
 from ...distributions import PointMass
 from .._binned import raters_repeat
 from .._kernel_null import Draw, check_draws, correlation, label_draws, signs
@@ -137,7 +137,11 @@ class SubgroupAudit(NamedTuple):
             frame = self.to_frame()
         except ImportError:
             return repr(self)
-        each = _outstanding(frame)[list(_SHOWN)]
+        T = frame.statistic.abs().round(9)
+        # of classes that stand out alike the last, as the second of two
+        worst = T[::-1].groupby(level=0, sort=False).idxmax()[::-1]
+        T = np.maximum(T, frame.slope_statistic.abs().round(9)).loc[worst]
+        each = frame.loc[T.sort_values(ascending=False, kind="stable").index, list(_SHOWN)]
         each = each.rename(columns=_SHOWN).reset_index()
         table = each.head(_LINES).to_string(index=False, float_format="{:.3f}".format)
         return (
@@ -147,17 +151,6 @@ class SubgroupAudit(NamedTuple):
             f"{table}\n"
             f"left out as too small: {len(self.left_out)}"
         )
-
-
-def _outstanding(frame: Any) -> Any:
-    """The row of the worst class of each subgroup, from the worst subgroup on.
-
-    Of classes that stand out alike the last, as the second of two.
-    """
-    T = frame.statistic.abs().round(9)
-    worst = T[::-1].groupby(level=0, sort=False).idxmax()[::-1]
-    T = np.maximum(T, frame.slope_statistic.abs().round(9))
-    return frame.loc[T.loc[worst].sort_values(ascending=False, kind="stable").index]
 
 
 @checked
@@ -306,14 +299,6 @@ def subgroup_audit(
     table |= zip(_OF_SLOPES, (slope, low, high, T[:, :1], far * slope_error), strict=True)
     table |= {name: np.array([[of[name]] for of in losses]) for name in losses[0]}
     classes = class_names(rows)
-    verdict = _verdict(T, largest, names, classes)
-    return SubgroupAudit(names, classes, table, *verdict, left_out, confidence_level)
-
-
-def _verdict(
-    T: Floats, largest: Floats, names: list[str], classes: list
-) -> tuple[float, dict[str, float], tuple]:
-    """The p-value, those of its two parts, and what stands out most; `largest` is (S, 1 + K)."""
     found = np.abs(T)
 
     def p_of(which: slice) -> float:
@@ -323,10 +308,11 @@ def _verdict(
 
     p_values = {"class frequencies": p_of(slice(1, None)), "sharpness": p_of(slice(1))}
     # of classes that stand out alike the last, as the second of two
-    far = found.round(9)
-    g = int(far.max(axis=1).argmax())
-    k = T.shape[1] - 1 - int(far[g, ::-1].argmax())
-    return p_of(slice(None)), p_values, (names[g], ["slope", *classes][k])
+    extreme = found.round(9)
+    g = int(extreme.max(axis=1).argmax())
+    k = T.shape[1] - 1 - int(extreme[g, ::-1].argmax())
+    verdict = p_of(slice(None)), p_values, (names[g], ["slope", *classes][k])
+    return SubgroupAudit(names, classes, table, *verdict, left_out, confidence_level)
 
 
 def _logits(z: Floats) -> Floats:
@@ -395,7 +381,7 @@ def _normals(
     def draw(generator, S: int):
         return generator.standard_normal((len(first), S, 1 + K)) @ root.swapaxes(1, 2)
 
-    return sets.astype(np.float64), draw
+    return sets.astype(float), draw
 
 
 def _design_effect(r: Floats, M: Floats, V: Floats, rows: Rows) -> Floats:
@@ -460,7 +446,8 @@ def _limits(part: Rows, null_error: Floats, c: float) -> Floats:
         low, high = w @ part.z[:, k] - ends[::-1]
         if raters_repeat(part):
             # samples depend on each other
-            low, high = min(low, limits[1, k]), max(high, limits[2, k])
+            low = min(low, limits[1, k])
+            high = max(high, limits[2, k])
         limits[1:, k] = low, high
     return limits
 
@@ -502,8 +489,7 @@ def _losses(part: Rows, level: float) -> dict:
     options: dict = {"sample_weight": several.w, "groups": several.groups}
     options |= {"raters": "fixed", "confidence_level": level, "random_state": 0}
     metrics = irreducible_loss, epistemic_loss
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
+    with warnings.catch_warnings(record=True, action="always") as caught:
         ends = [confidence_interval(metric, several.labels, z, **options)[:3] for metric in metrics]
     said = dict.fromkeys(str(warning.message) for warning in caught)
     found = dict(zip(_OF_LOSSES, np.ravel(ends), strict=True))
@@ -513,7 +499,7 @@ def _losses(part: Rows, level: float) -> dict:
 # -------------------------------------------------------------------------------------- subgroups
 
 
-def _read_columns(subgroups: Any, n: int) -> dict[str, NDArray]:
+def _read_columns(subgroups, n: int) -> dict[str, NDArray]:
     """The columns of a frame, a dict or an array by their names, each of shape (n,)."""
     check_values(subgroups, "subgroups")
     named = named_columns(subgroups, "subgroups")

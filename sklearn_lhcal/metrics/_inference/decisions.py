@@ -5,15 +5,13 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..._rows import PredictionLike, Rows, class_column, class_names, read_rows, read_with_costs
-from ..._utils.arrays import Floats, Indices
 from ..._utils.checks import as_floats, checked
 from ..._utils.costs import Costs, bayes_columns, check_cost_matrix, expected_cost
 from ..._utils.names import positions, sorted_names
-from ..._utils.results import ConfidenceInterval, DataFrame, fields, frame_of, result
-from ..._utils.types import ArrayLike, Groups, LabelsLike, Raters, Weights
+from ..._utils.results import DataFrame, fields, frame_of, result
+from ..._utils.types import ArrayLike, Floats, Groups, Indices, LabelsLike, NDArray, Raters, Weights
 from .._decision import acts_on, benefits, decision_risk
 from .intervals import confidence_interval, interval_over_splits, paired_difference
 from .means import intervals_of_means
@@ -164,7 +162,8 @@ def decision_curve(
             found.append(
                 intervals_of_means(of_rows, own, raters, confidence_level, elsewhere=elsewhere)
             )
-    first, k = next(iter(rows.values())), next(iter(column.values()))
+    first = next(iter(rows.values()))
+    k = next(iter(column.values()))
     mu = np.average(first.mu[:, k], weights=first.w)
     benefit, interval = map(np.array, zip(*alone, strict=True))
     difference, difference_interval = map(np.array, zip(*paired, strict=True))
@@ -454,7 +453,14 @@ def decision_risks(
     if len(ys) == 1:
         options: dict = {"confidence_level": confidence_level, "random_state": 0}
         options |= {"groups": first[0].rows.groups, "raters": raters}
-        alone, paired = _over_samples([model[0] for model in models], first[0], options)
+        one = [model[0] for model in models]
+        alone = [
+            confidence_interval(decision_risk, m.rows.labels, m.d, cost_matrix=m.costs, **options)
+            for m in one
+        ]
+        # decisions are column numbers, whatever the order of a model's classes
+        y, options["cost_matrix"] = first[0].rows.labels, first[0].costs
+        paired = [paired_difference(decision_risk, y, m.d, first[0].d, **options) for m in one]
     else:
         options = {"confidence_level": confidence_level, "test_fraction": test_fraction}
         alone, paired = (
@@ -484,17 +490,3 @@ def _splits_of(y, prediction) -> tuple[list, list[dict]]:
     if any(list(split) != list(splits[0]) for split in splits) or len(y) != len(splits):
         raise ValueError("Each split needs one y, and predictions of the same models.")
     return y, splits
-
-
-def _over_samples(
-    models: list[_Decided], reference: _Decided, how: dict
-) -> tuple[list[ConfidenceInterval], list[ConfidenceInterval]]:
-    """Jackknife intervals of the risks, and of the differences from the reference."""
-    alone = [
-        confidence_interval(decision_risk, one.rows.labels, one.d, cost_matrix=one.costs, **how)
-        for one in models
-    ]
-    # decisions are column numbers, whatever the order of a model's classes
-    y = reference.rows.labels
-    how = how | {"cost_matrix": reference.costs}
-    return alone, [paired_difference(decision_risk, y, one.d, reference.d, **how) for one in models]

@@ -10,12 +10,18 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import t as student
-from sklearn.exceptions import UndefinedMetricWarning
 from sklearn.utils import check_random_state
 
 from ..._rows import Annotations, MultiLabelCounts
 from ..._utils.arrays import Floats, Indices, Integers, row_units
-from ..._utils.checks import check_same_length, check_sample_weight, checked, read_groups, take_rows
+from ..._utils.checks import (
+    check_same_length,
+    check_sample_weight,
+    checked,
+    read_groups,
+    take_rows,
+    warn_undefined,
+)
 from ..._utils.finding_tables import about_finding, finding_table, warn_of_findings
 from ..._utils.names import check_row_names
 from ..._utils.results import ConfidenceInterval, DataFrame, fields, frame_of, result
@@ -201,7 +207,7 @@ def per_finding(
         rows = np.flatnonzero(counts[used, f])
         with about_finding(name, heard):
             if len(np.unique(design.rows.code[rows])) < 2:
-                warnings.warn(_TOO_FEW, UndefinedMetricWarning, stacklevel=2)
+                warn_undefined(_TOO_FEW)
                 continue
             labels, z, weight, unit = (
                 take_rows(a, used[rows]) for a in (y.of(name), given[f], w, groups)
@@ -217,7 +223,7 @@ def per_finding(
     return FindingTable._make([y.findings, *ends, counts.sum(axis=0), confidence_level])
 
 
-def _predictions(y: MultiLabelCounts, prediction: Any) -> list:
+def _predictions(y: MultiLabelCounts, prediction) -> list:
     """The prediction of each finding."""
     if prediction is None:
         return [None] * len(y.findings)
@@ -234,7 +240,7 @@ def _predictions(y: MultiLabelCounts, prediction: Any) -> list:
     return [prediction[name] for name in names]
 
 
-def _asked(y: MultiLabelCounts) -> Any:
+def _asked(y: MultiLabelCounts):
     """Who was asked about each sample, whatever the finding; counts where nobody knows."""
     labels: list[Any] = [y.of(name) for name in y.findings.tolist()]
     if not isinstance(labels[0], Annotations):
@@ -276,9 +282,8 @@ def _simultaneous(
     """Ends of the intervals that hold together, (2, F)."""
     F = len(findings)
     alpha = 1 - level
-    with warnings.catch_warnings():
-        # what is scarce was said
-        warnings.simplefilter("ignore")
+    # what is scarce was said
+    with warnings.catch_warnings(action="ignore"):
         scarce = {f: finding.scarce(1 - alpha / F, _RARE) for f, finding in findings.items()}
     common = [f for f in findings if scarce[f] is None]
     levels = dict.fromkeys(findings, 1 - alpha / F)

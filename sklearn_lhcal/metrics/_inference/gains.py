@@ -4,14 +4,13 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..._rows import Rows, rated_only
-from ..._utils.arrays import Floats, row_units
+from ..._utils.arrays import row_units
 from ..._utils.checks import check_values, checked, read_groups
 from ..._utils.names import check_row_names
 from ..._utils.results import DataFrame, frame_of, result
-from ..._utils.types import ArrayLike, BinsLike, Groups, Raters, Strategy
+from ..._utils.types import ArrayLike, BinsLike, Floats, Groups, NDArray, Raters, Strategy
 from .._binned import squares
 from .._epistemic import accuracy_gain, check_gains, partition
 from .means import mean_and_spread, spread_of_bin, student_ends, told_panel

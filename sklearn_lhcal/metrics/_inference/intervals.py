@@ -6,8 +6,6 @@ resamples raters is too: a repeated rater agrees with himself. For risks there i
 no variance.
 """
 
-import warnings
-from collections.abc import Callable
 from typing import Any, Literal, cast
 
 import numpy as np
@@ -16,7 +14,7 @@ from sklearn.utils import check_random_state
 
 from ..._rows import PredictionLike, Rows
 from ..._utils.arrays import Floats, row_units
-from ..._utils.checks import as_floats, check_finite, checked
+from ..._utils.checks import as_floats, check_finite, checked, warn
 from ..._utils.costs import check_cost_matrix
 from ..._utils.results import ConfidenceInterval, VarianceComponents
 from ..._utils.tags import Tags, tags_of, unwrapped
@@ -206,7 +204,12 @@ def confidence_interval(
     >>> new_readers.n_raters, new_readers.standard_error > these.standard_error
     (5, True)
     """
-    _warn_if_biased(metric, options)
+    if tags_of(metric, **options).biased:
+        function, _ = unwrapped(metric, {})
+        warn(
+            f"{function.__name__} is biased upwards, and its interval lies too high; "
+            "use bias_correction where it has one."
+        )
     statistic = statistic_of(metric, y, prediction, sample_weight, groups, options, raters)
     design = statistic.design(raters, n_blocks, check_random_state(random_state))
     return interval_of(statistic, design, confidence_level)
@@ -301,28 +304,14 @@ def paired_difference(
     return _interval(ends, spread, confidence_level, design.panel)
 
 
-def _warn_if_biased(metric: Callable, options: dict) -> None:
-    """Warn that an interval lies about an estimate that is too large."""
-    if not tags_of(metric, **options).biased:
-        return
-    function, _ = unwrapped(metric, {})
-    warnings.warn(
-        f"{function.__name__} is biased upwards, and its interval lies too high; "
-        "use bias_correction where it has one.",
-        UserWarning,
-        stacklevel=3,
-    )
-
-
 def _warn_if_rare(name: str, rows: Rows, panel: Panel) -> None:
     """Warn where all classes but one are rare, and raters few, of a metric that one may rule."""
     said = rows.weight @ rows.labels.counts
     if 1 - said.max() / said.sum() < _RARE and panel.worth < _SEVERAL_RATERS:
-        warnings.warn(
+        warn(
             f"Fewer than {_RARE:.0%} of the labels are not of the commonest class: one more rater "
             f"may change {name} much, and intervals for new raters may cover too rarely; "
-            f"{FIXED_RATERS}",
-            stacklevel=5,
+            f"{FIXED_RATERS}"
         )
 
 
@@ -431,7 +420,7 @@ def _interval(
 
 
 def with_ends(
-    interval: ConfidenceInterval, low: float, high: float, **attributes: Any
+    interval: ConfidenceInterval, low: float, high: float, **attributes
 ) -> ConfidenceInterval:
     """The interval with other ends, and other attributes."""
     made = interval._replace(low=low, high=high)

@@ -8,13 +8,13 @@ from collections.abc import Callable, Sequence
 from typing import Any, cast
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.stats import t as student
 from sklearn.utils import check_random_state
 
 from ..._rows import Annotations, Rows
-from ..._utils.arrays import Floats, Indices, row_units
+from ..._utils.arrays import row_units
 from ..._utils.results import VarianceComponents
+from ..._utils.types import Floats, Indices, NDArray
 from .replicates import MeanStatistic, Terms
 from .scarce import ends_of_few, possible_terms
 from .two_way import (
@@ -45,7 +45,7 @@ def mean_and_spread(values: Floats, w: Floats, groups: NDArray | None) -> tuple[
     return mean, G / (G - 1) * (sums**2).sum(axis=0), G - 1.0
 
 
-def student_ends(mean: Any, variance: Any, df: Any, level: float) -> Floats:
+def student_ends(mean, variance, df, level: float) -> Floats:
     """Student's interval of each mean, ends last."""
     reach = student.ppf((1 + level) / 2, df) * np.sqrt(variance)
     return np.stack([mean - reach, mean + reach], axis=-1)
@@ -65,7 +65,7 @@ def told_panel(y: Annotations, w, least_raters: int) -> Panel:
 
 
 def spread_over_raters(
-    terms: Terms, rows: Rows, panel: Panel, V_row: Any, df_row: Any, least_raters: int = 1
+    terms: Terms, rows: Rows, panel: Panel, V_row, df_row, least_raters: int = 1
 ) -> Spread:
     """The variance of means over rows and raters, from that over rows; `terms` of `MeanStatistic`.
 
@@ -81,9 +81,7 @@ def spread_over_raters(
     return spread._replace(df=np.maximum(spread.df, least))
 
 
-def spread_of_bin(
-    terms: Terms, rows: Rows, V: Any, df: Any, least_raters: int = 1
-) -> tuple[float, float]:
+def spread_of_bin(terms: Terms, rows: Rows, V, df, least_raters: int = 1) -> tuple[float, float]:
     """The same of the mean of a bin, and its degrees of freedom; NaN where raters are too few."""
     y = cast(Annotations, rows.labels)
     if y.n_raters < 2 + least_raters:

@@ -4,14 +4,13 @@ from math import log
 from typing import Any, NamedTuple, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import logsumexp
 
 from ..._rows import PredictionLike, Rows, read_rows
-from ..._utils.arrays import Floats, row_blocks
+from ..._utils.arrays import row_blocks
 from ..._utils.checks import checked
 from ..._utils.results import result
-from ..._utils.types import LabelsLike
+from ..._utils.types import Floats, LabelsLike, NDArray
 from .._disagreement import pair_rates
 
 # the stakes λ, and the least log-probability in a residual
@@ -252,7 +251,8 @@ class CalibrationMonitor:
         rows.labels.warn_if_adjudicated()
         n, points = self.n_samples, self._points
         K = rows.labels.shape[1]
-        means, pairs = self._means if n else self._fresh(K + 1), self._pairs
+        means = self._means if n else self._fresh(K + 1)
+        pairs = self._pairs
         # ε_k = tolerance·min(1, 10 z̄_k), of predictions alone; of log z the tolerance
         number = n + 1 + np.arange(len(rows))
         predicted = self._predicted + np.cumsum(rows.z, axis=0)
@@ -263,9 +263,10 @@ class CalibrationMonitor:
             sample = number[block]
             two = np.flatnonzero(part.n >= 2)
             means, log_e = self._bet(means, _residuals(part), epsilon[block], sample)
-            pairs, of_pairs = self._bet(
-                pairs, _pair_residuals(part.take(two)), self.disagreement_tolerance, sample[two]
-            )
+            seen = part.take(two)
+            # observed minus predicted
+            e = pair_rates(seen) - seen.distribution.disagreement()[:, None]
+            pairs, of_pairs = self._bet(pairs, e, self.disagreement_tolerance, sample[two])
             # the other samples leave the second process where it is
             steps = np.cumsum(part.n >= 2)
             new = np.column_stack([sample, log_e[1:], of_pairs[steps]])
@@ -281,7 +282,8 @@ class CalibrationMonitor:
         if not self.n_samples:
             return rows
         rows = rows.in_order(self._classes, "the first one")
-        K, known = rows.labels.shape[1], len(self._means.won) - 1
+        K = rows.labels.shape[1]
+        known = len(self._means.won) - 1
         if known != K:
             raise ValueError(
                 f"y and prediction have {K} classes, but the first update had {known}; give a "
@@ -300,7 +302,7 @@ class CalibrationMonitor:
         return _EProcess(np.full((n_residuals, len(_STAKES)), start))
 
     def _bet(
-        self, process: _EProcess, x: Floats, epsilon: Any, sample: NDArray
+        self, process: _EProcess, x: Floats, epsilon, sample: NDArray
     ) -> tuple[_EProcess, Floats]:
         """The process behind more samples; and log E before and behind each, shape (n + 1,)."""
         path = _paths(process.won, x, epsilon, self.mean_run is not None)
@@ -319,12 +321,7 @@ def _residuals(rows: Rows) -> Floats:
     return np.column_stack([e, (f * e).sum(axis=1)])
 
 
-def _pair_residuals(rows: Rows) -> Floats:
-    """Observed minus predicted disagreement of samples with two raters or more, shape (n, 1)."""
-    return pair_rates(rows) - rows.distribution.disagreement()[:, None]
-
-
-def _paths(start: Floats, x: Floats, epsilon: Any, restarts: bool) -> Floats:
+def _paths(start: Floats, x: Floats, epsilon, restarts: bool) -> Floats:
     """What each bet has won, as logarithms, before and behind each sample: (n + 1, ..., 8)."""
     steps = np.log1p(_STAKES * (x[:, :, None] - np.multiply.outer(epsilon, np.sign(_STAKES))))
     if not restarts:

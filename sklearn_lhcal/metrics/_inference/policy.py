@@ -257,12 +257,15 @@ def policy_curve(
     horizon, J, n = int(horizon), len(c), len(rows)
     found = replay(rows, rows.labels.counts, np.arange(n), C, c, horizon)
     w = rows.weight / rows.weight.sum()
-    folds = _folds(rows, check_random_state(random_state))
+    units = row_units(rows.groups, n)
+    fold = check_random_state(random_state).permutation(units.max() + 1)[units] % _FOLDS
+    elsewhere = w * (fold != np.arange(fold.max() + 1)[:, None])
     # of the rules, for each price and sample, the cheapest on other samples; of the policies, the
     # one that is made for the price
     chosen = [np.tile(np.arange(J)[:, None], n)]
     for cost, labels in found[1:]:
-        chosen.append(np.array([_best_elsewhere(cost + price * labels, w, folds) for price in c]))
+        each = [elsewhere @ (cost + price * labels) for price in c]
+        chosen.append(np.array([on_others.argmin(axis=1)[fold] for on_others in each]))
 
     def of_chosen(found: Replayed, at: Indices) -> Floats:
         """Costs and numbers of labels, (2, m, 3, J)."""
@@ -279,7 +282,8 @@ def policy_curve(
         return np.stack([total, total - total[:, :1]], axis=1).reshape(len(at), -1)
 
     flat, ends = intervals_of_means(values, rows, raters, confidence_level, horizon + 1)
-    mean, ends = flat.reshape(2, 3, J), ends.reshape(2, 3, J, 2)
+    mean = flat.reshape(2, 3, J)
+    ends = ends.reshape(2, 3, J, 2)
     n_labels = np.tensordot(w, of_chosen(found, np.arange(n))[1], 1)
     cost, labels = found.fixed
     fixed_cost = (w @ cost)[:, None] + (w @ labels)[:, None] * c
@@ -287,18 +291,6 @@ def policy_curve(
     return PolicyCurve(
         c, _NAMES, mean[0], ends[0], mean[1], ends[1], n_labels, fixed_cost, *options
     )
-
-
-def _folds(rows: Rows, rng) -> Indices:
-    """The number of the fold of each sample, shape (n,); samples of one group share theirs."""
-    units = row_units(rows.groups, len(rows))
-    return (rng.permutation(units.max() + 1) % _FOLDS)[units]
-
-
-def _best_elsewhere(each: Floats, w: Floats, folds: Indices) -> Indices:
-    """For each row the rule, of `each` (n, n_rules), that is cheapest on the other folds, (n,)."""
-    weights = w * (folds != np.arange(folds.max() + 1)[:, None])
-    return (weights @ each).argmin(axis=1)[folds]
 
 
 def _prices(rows: Rows, C: Floats, prices) -> Floats:

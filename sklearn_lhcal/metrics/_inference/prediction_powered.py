@@ -4,7 +4,6 @@ Letters: h and g the terms of a mean by people's labels and by the proxy's; n sa
 N − n have g alone; θ̂ the estimate, λ the weight of the proxy.
 """
 
-import warnings
 from collections.abc import Callable
 from typing import Any, cast
 
@@ -12,11 +11,10 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from ..._rows import Labels, PredictionLike, Rows, read_for, read_labels
-from ..._utils.arrays import Floats
-from ..._utils.checks import as_names, check_same_length, checked, errors_of
+from ..._utils.checks import as_names, check_same_length, checked, errors_of, warn
 from ..._utils.names import Side, check_apart, check_row_names
 from ..._utils.results import ConfidenceInterval
-from ..._utils.types import Groups, LabelsLike, MetricFunction, Raters, Seed, Weights
+from ..._utils.types import Floats, Groups, LabelsLike, MetricFunction, Raters, Seed, Weights
 from .._evaluate import Metric, with_options
 from .intervals import interval_from, interval_of, with_ends
 from .replicates import MeanStatistic, of_metric
@@ -160,7 +158,8 @@ def prediction_powered(
     _check_groups(groups, groups_rest)
     if (sample_weight is None) != (sample_weight_rest is None):
         raise ValueError("sample_weight and sample_weight_rest must be given together.")
-    own, of_rest = (sample_weight, groups), (sample_weight_rest, groups_rest)
+    own = (sample_weight, groups)
+    of_rest = (sample_weight_rest, groups_rest)
     people, judge, rest = _read(
         mean, y, (prediction, *own), proxy, (proxy_rest, prediction_rest, *of_rest)
     )
@@ -237,11 +236,10 @@ def _powered(means: tuple, designs: tuple, level: float) -> ConfidenceInterval:
     c = [int((abs(x - np.median(x)) > 1e-9).sum()) for x in (h, g, h - g)]
     few = min(c) < FEW
     if few:
-        warnings.warn(
+        warn(
             f"Few samples or groups differ from the others in {people.metric.name}: {c[0]} by "
             f"people's labels, {c[1]} by the proxy's, {c[2]} in the difference of both. The "
-            "interval is that of few.",
-            stacklevel=4,
+            "interval is that of few."
         )
     lam = _weight(W, h, g, W.sum() / rest.total[0]) if c[1] else 0.0
     n = float(len(people.data))
@@ -269,9 +267,11 @@ def _powered(means: tuple, designs: tuple, level: float) -> ConfidenceInterval:
     effective = n * ((alone.high - alone.low) / (high - low)) ** 2
     interval = interval_from(found.estimate, spread, level, False, design.panel)
     if design.panel is not None:
-        low, high = min(low, interval.low), max(high, interval.high)
+        low = min(low, interval.low)
+        high = max(high, interval.high)
     # an estimate may lie beyond the terms
-    low, high = min(max(low, a), found.estimate), max(min(high, b), found.estimate)
+    low = min(max(low, a), found.estimate)
+    high = max(min(high, b), found.estimate)
     said = {"df": None if few else interval.df, "rests_on": people.rests_on}
     return with_ends(interval, float(low), float(high), effective_rows=float(effective), **said)
 

@@ -16,13 +16,12 @@ from scipy.stats import t as student
 from sklearn.utils import check_random_state
 
 from ..._rows import Annotations, PredictionLike, Rows, read_labels, read_rows, with_votes
-from ..._utils.arrays import Floats, Indices, Integers
 from ..._utils.checks import checked, errors_of, spelt_alike
 from ..._utils.distances import Distance, half_squares, placed
 from ..._utils.names import check_row_names
 from ..._utils.results import ConfidenceInterval, DataFrame, fields, frame_of, frame_of_rows, result
 from ..._utils.simplex import accuracy, row_sum, votes_of
-from ..._utils.types import Groups, LabelsLike, Raters, Seed, Weights
+from ..._utils.types import Floats, Groups, Indices, Integers, LabelsLike, Raters, Seed, Weights
 from .._evaluate import apart, mean, points_of
 from .intervals import interval_between, interval_from, interval_of, with_ends
 from .replicates import MeanStatistic
@@ -65,7 +64,7 @@ class Comparisons(NamedTuple):
 
     def excess(self, rows: Rows, k: int) -> Floats:
         """Whether each label is of class k, minus the share of k among the others of its sample."""
-        own = (self.label == k).astype(np.float64)
+        own = (self.label == k).astype(float)
         return own - (rows.labels.counts[self.row, k] - own) / (rows.n[self.row] - 1)
 
 
@@ -454,13 +453,29 @@ def rater_comparison(
     errors = {name: statistic_of_pairs(terms, own) for name, own in rows.items()}
     rng = check_random_state(random_state)
     design = next(iter(errors.values())).design(raters, n_blocks, rng)
-    found = {
-        name: _comparison(own, losses, P, design, margin, distance, confidence_level)
-        for name, own in rows.items()
-    }
+    how = design, confidence_level
+    found = {}
+    for name, own in rows.items():
+        statistics = [statistic_of_pairs(terms, own) for terms in losses.compared()]
+        difference, model, reader, loss, ratio = (interval_of(of, *how) for of in statistics)
+        # m* = IL/EL and its interval, from those of EL/IL
+        low, high = (1 / end if end > 0 else np.inf for end in (ratio.high, ratio.low))
+        found[name] = RaterComparison(
+            difference=difference,
+            margin=float(margin),
+            non_inferior=bool(difference.high < margin),
+            model_error=model,
+            reader_error=reader,
+            loss_difference=loss,
+            worth=1 / ratio.estimate if ratio.low > 0 else np.nan,
+            worth_low=low,
+            worth_high=high,
+            readers=_each(own, P, design.rows.code, confidence_level),
+            distance=distance,
+            confidence_level=confidence_level,
+        )
     if not isinstance(prediction, Mapping):
         return found[""]
-    how = design, confidence_level
     pairs = list(combinations(rows, 2))
     return JudgeTable(
         found,
@@ -481,44 +496,6 @@ def _read_judges(y, judges: Judges, sample_weight, groups) -> dict[str, Rows]:
     if not rows:
         raise ValueError("prediction is an empty dict; give judges by their names.")
     return rows
-
-
-def _comparison(
-    rows: Rows,
-    losses: Losses,
-    P: Floats | None,
-    design: Design,
-    margin: float,
-    distance: Distance,
-    level: float,
-) -> RaterComparison:
-    """One judge beside one more reader."""
-    found = [statistic_of_pairs(terms, rows) for terms in losses.compared()]
-    difference, model, reader, loss, ratio = (
-        interval_of(statistic, design, level) for statistic in found
-    )
-    worth, low, high = _worth(ratio)
-    return RaterComparison(
-        difference=difference,
-        margin=float(margin),
-        non_inferior=bool(difference.high < margin),
-        model_error=model,
-        reader_error=reader,
-        loss_difference=loss,
-        worth=worth,
-        worth_low=low,
-        worth_high=high,
-        readers=_each(rows, P, design.rows.code, level),
-        distance=distance,
-        confidence_level=level,
-    )
-
-
-def _worth(ratio: ConfidenceInterval) -> tuple[float, float, float]:
-    """m* = IL/EL and its interval, from those of EL/IL."""
-    low, high = (1 / end if end > 0 else np.inf for end in (ratio.high, ratio.low))
-    worth = 1 / ratio.estimate if ratio.low > 0 else np.nan
-    return worth, low, high
 
 
 def _each(rows: Rows, P: Floats | None, block, confidence_level: float) -> RaterRows:

@@ -178,7 +178,7 @@ def _difference(sides: list[_Side], V_row: float, level: float) -> ConfidenceInt
     return with_ends(difference, low, high, n_raters=n_raters or None)
 
 
-def _members(rater_groups: Any, labels: Annotations, compare: Any) -> list[tuple[Any, Mask]]:
+def _members(rater_groups, labels: Annotations, compare) -> list[tuple[Any, Mask]]:
     """The two groups that are compared, and who belongs to each, shape (n_raters,)."""
     raters = labels.raters.tolist()
     if not isinstance(rater_groups, Mapping):

@@ -3,16 +3,15 @@
 from typing import NamedTuple, cast
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.stats import f as fisher
 from sklearn.utils import check_random_state
 
 from ..._rows import Annotations, Rows, names_of, read_rows
-from ..._utils.arrays import Floats, Integers, row_units
+from ..._utils.arrays import row_units
 from ..._utils.checks import checked
 from ..._utils.distances import Distance
 from ..._utils.results import DataFrame, frame_of, result
-from ..._utils.types import Groups, Seed, Weights
+from ..._utils.types import Floats, Groups, Integers, NDArray, Seed, Weights
 from .._evaluate import mean, points_of
 from .rater_comparison import (
     Losses,

@@ -5,17 +5,16 @@ from functools import partial
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.sparse.csgraph import connected_components
 from scipy.stats import nct
 from scipy.stats import t as student
 
 from ..._rows import Readings
-from ..._utils.arrays import Floats, Indices, Integers, Mask, row_units
+from ..._utils.arrays import row_units
 from ..._utils.checks import checked, is_real, read_groups, warn
 from ..._utils.names import positions, typed
 from ..._utils.results import ConfidenceInterval, DataFrame, frame_of, result
-from ..._utils.types import ArrayLike, Groups
+from ..._utils.types import ArrayLike, Floats, Groups, Indices, Integers, Mask, NDArray
 from .reader_variance import COUNTED, TINY, Contrast, contrast, interval, measured, obuchowski, tail
 from .study_size import Pilot, designs, df_of_raters, least_enough, with_found
 from .two_way import check_several_raters, warn_of_few
@@ -66,7 +65,7 @@ class ReaderStudySize(NamedTuple):
 
     def power(self, n_cases: ArrayLike, n_readers: ArrayLike) -> Floats:
         """Probability that such a study shows the effect, or non-inferiority."""
-        n, J = (np.asarray(a, dtype=np.float64) for a in (n_cases, n_readers))
+        n, J = (np.asarray(a, dtype=float) for a in (n_cases, n_readers))
         V_R = (self.raters + self.ratings / n) / J
         V = V_R + self.rows / n
         df = np.minimum(V**2 * (J - 1) / np.maximum(V_R**2, TINY), _MOST_DF)
@@ -329,7 +328,8 @@ def reader_study(
     conditions, names, kept, at = _table(readings, compare)
     has, J = at >= 0, (at >= 0).sum(axis=0)
     y, scores, level = readings.truth, readings.scores[:, kept], confidence_level
-    seen, counted = ~np.isnan(scores), COUNTED.get(metric, [0, 1])
+    seen = ~np.isnan(scores)
+    counted = COUNTED.get(metric, [0, 1])
     n_read = np.where(has, np.array([seen[y == k].sum(axis=0) for k in (0, 1)])[:, at], 0)
     for k, r, m in np.argwhere(has & (n_read < 2)).tolist():
         if k in counted:
@@ -404,7 +404,7 @@ def _table(readings: Readings, compare: Sequence | None) -> tuple[list, NDArray,
     return conditions, who, kept, at
 
 
-def _calls(scores: Floats, metric: Metric, threshold: Any) -> Floats:
+def _calls(scores: Floats, metric: Metric, threshold) -> Floats:
     """Scores, or calls where there is a threshold."""
     seen = ~np.isnan(scores)
     if threshold is not None:
@@ -444,7 +444,7 @@ def _design(has: Mask, seen: Mask) -> str:
     return "split plot" if connected_components(read.T @ read)[0] > 1 else "partial"
 
 
-def _warn(values: dict, parts: list[Contrast], difference: Any, several: Mask) -> None:
+def _warn(values: dict, parts: list[Contrast], difference, several: Mask) -> None:
     """Warn of what makes intervals unsure; `several` says who reads where readers are random."""
     if several.any():
         J = several.sum(axis=0).min()

@@ -19,14 +19,13 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import brentq
 from scipy.special import expit, logit
 from scipy.stats import rankdata
 from scipy.stats import t as student
 
-from ..._utils.arrays import Floats, Indices, Integers, Mask
 from ..._utils.results import ConfidenceInterval
+from ..._utils.types import Floats, Indices, Integers, Mask, NDArray
 from .two_way import Spread, over_panels
 
 # the truth of the cases that a metric is about; others are about both
@@ -75,14 +74,15 @@ def covariances(D: Floats, seen: Mask, strata: NDArray) -> Floats:
     """
     found = []
     for k in np.unique(strata):
-        d, s = D[strata == k], seen[strata == k].astype(np.float64)
+        d = D[strata == k]
+        s = seen[strata == k].astype(float)
         n = np.maximum(s.sum(axis=0), 1)
         factor = 1 - 1 / n[:, None] - 1 / n + s.T @ s / np.outer(n, n)
         found.append(d.T @ d / np.maximum(factor, 1e-9))
     return np.array(found)
 
 
-def measured(metric: Any, unit: Indices, y: NDArray, scores: Floats) -> tuple[Floats, Floats, Mask]:
+def measured(metric, unit: Indices, y: NDArray, scores: Floats) -> tuple[Floats, Floats, Mask]:
     """θ of columns, their covariances (S, C, C), and whether each read units of truth k, (2, C, G).
 
     Cases of a unit are not independent.
@@ -133,7 +133,8 @@ class Contrast(NamedTuple):
 
     def spread(self, logits: bool = False) -> Spread:
         """V with its degrees of freedom, which cases have on the logit scale, too."""
-        C, F = max(float(self.C.sum()), 0.0), max(float(self.V_fix.sum()), 0.0)
+        C = max(float(self.C.sum()), 0.0)
+        F = max(float(self.V_fix.sum()), 0.0)
         V, _, components = over_panels(F, np.inf, [(self.V_R, F - C, 0.0, None)])
         of_cases = (V - self.V_R) ** 2 / (self.n_scarce - 1) if logits else 0.0
         noise = self.V_R**2 / self.df_R + of_cases
@@ -200,7 +201,8 @@ def obuchowski(theta: Floats, V: Floats, at: Indices) -> dict[str, float]:
     J, M = at.shape
     _, R, *by_strata = over_readers(theta, V, at)
     others, every = (of.sum(axis=0) for of in by_strata)
-    same, apart = J * every - (J - 1) * others, ~np.eye(M, dtype=bool)
+    same = J * every - (J - 1) * others
+    apart = ~np.eye(M, dtype=bool)
     means = [(of.diagonal().mean(), of[apart].mean()) for of in (same, others, J * R)]
     (error, cov1), (cov2, cov3), (S, S_mk) = np.array(means).tolist()
     found = {"error": error, "cov1": cov1, "cov2": cov2, "cov3": cov3}
@@ -235,7 +237,8 @@ def ends(q: float, whole: Contrast, parts: list[Contrast]) -> tuple[float, float
 
 def _logit_ends(q: float, df: float, part: Contrast) -> tuple[float, float]:
     """Of one value; where all cases are right, or wrong, Clopper and Pearson's of the scarce."""
-    a, V = part.estimate, part.spread().variance
+    a = part.estimate
+    V = part.spread().variance
     if V > 0 and 0 < a < 1:
         low, high = expit(logit(a) + np.array([-q, q]) * V**0.5 / (a * (1 - a))).tolist()
         return low, high
@@ -258,7 +261,8 @@ def tail(point: float, whole: Contrast, parts: list[Contrast]) -> float:
     def above(q: float) -> float:
         return ends(abs(q), whole, parts)[int(q < 0)] - point
 
-    low, high = above(_FARTHEST), above(-_FARTHEST)
+    low = above(_FARTHEST)
+    high = above(-_FARTHEST)
     if not low < 0 < high:
         return np.nan if np.isnan(low) else float(low < 0)
     q = brentq(above, -_FARTHEST, _FARTHEST, xtol=1e-12, maxiter=1000)

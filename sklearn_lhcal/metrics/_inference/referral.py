@@ -4,14 +4,12 @@ from collections.abc import Callable
 from typing import Any, NamedTuple, cast
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..._rows import Annotations, PredictionLike, Rows, read_rows
-from ..._utils.arrays import Floats
 from ..._utils.checks import as_floats, checked
 from ..._utils.names import check_row_names
 from ..._utils.results import DataFrame, fields, frame_of, result
-from ..._utils.types import ArrayLike, Groups, LabelsLike, Raters, Weights
+from ..._utils.types import ArrayLike, Floats, Groups, LabelsLike, NDArray, Raters, Weights
 from ...distributions import Distribution, PointMass, second_opinion_value
 from .._disagreement import posterior_losses
 from .means import spread_over_raters, student_ends, told_panel

@@ -221,7 +221,11 @@ def _curve(
         return np.bincount(index.ravel(), weights=values.ravel(), minlength=B)
 
     counts = np.bincount(index.ravel(), minlength=B)
-    w = _comparable(np.broadcast_to(rows.weight[:, None], z.shape), index, B)
+    w = np.broadcast_to(rows.weight[:, None], z.shape)
+    # the largest is 1 in each bin, however large or small they are
+    largest = np.zeros(B)
+    np.maximum.at(largest, index, w)
+    w = w / largest[index]
     filled = np.where(counts > 0, 1.0, np.nan)
     W = filled * total(w)
     # quotients of like sums: a mean of ones is 1 to the last bit
@@ -254,13 +258,6 @@ def _residuals(p: Floats, centre: Floats, rate: Callable) -> Callable:
         return residual.sum(axis=1), p[at].sum(axis=1)
 
     return terms
-
-
-def _comparable(w: NDArray, index: NDArray, B: int) -> NDArray:
-    """Weights whose largest is 1 in each bin, however large or small they are."""
-    largest = np.zeros(B)
-    np.maximum.at(largest, index, w)
-    return w / largest[index]
 
 
 def _unit_squares(index: NDArray, values: NDArray, B: int, groups: NDArray | None) -> NDArray:

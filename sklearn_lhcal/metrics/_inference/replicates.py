@@ -12,13 +12,12 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..._rows import Annotations, Rows, read_for
-from ..._utils.arrays import Floats, Indices, Mask
 from ..._utils.checks import as_floats, check_same_length, n_rows, read_groups, take_rows
 from ..._utils.estimators import weight_params
 from ..._utils.tags import LossOverBins
+from ..._utils.types import Floats, Indices, Mask, NDArray
 from .._evaluate import Metric, with_options
 from .two_way import (
     FIXED_RATERS,
@@ -150,7 +149,7 @@ class Statistic:
         kept = (block.code != b for b in range(block.n))
         return np.array([self.value(self.data.keep(ratings)) for ratings in kept])
 
-    def without_raters(self, design: Any) -> tuple[Floats, Floats | None]:
+    def without_raters(self, design) -> tuple[Floats, Floats | None]:
         """The value without each block of raters, and also without each of samples, samples first.
 
         None for the latter, which takes too long.
@@ -176,7 +175,7 @@ class MeanStatistic(Statistic):
     is_mean = True
     most_blocks = 1000
 
-    def __init__(self, terms: Terms, data: Rows, value: Any = None, **others: Any):
+    def __init__(self, terms: Terms, data: Rows, value=None, **others):
         super().__init__(value, data, **others)
         self.terms = terms
         # (1 + m, n): the denominators come first
@@ -191,7 +190,7 @@ class MeanStatistic(Statistic):
         self._scalar = numerator.ndim == 1
         return np.vstack([denominator, numerator.T])
 
-    def _ratio(self, sums: Floats) -> Any:
+    def _ratio(self, sums: Floats):
         """N/D, of sums in the last axis; NaN where nothing that counts is left."""
         D = sums[..., :1]
         ratio = sums[..., 1:] / np.where(1e-12 * self.total[0] < D, D, np.nan)
@@ -206,7 +205,7 @@ class MeanStatistic(Statistic):
     def without_ratings(self, block: Blocks) -> Floats:
         return self._ratio(self._left(block, Blocks(np.zeros(len(self.data), np.intp), 1))[0])
 
-    def without_raters(self, design: Any) -> tuple[Floats, Floats]:
+    def without_raters(self, design) -> tuple[Floats, Floats]:
         left = self._left(design.panel.blocks, design.rows)
         whole = left.sum(axis=0)
         return self._ratio(whole), self._ratio(whole - left)
@@ -255,7 +254,7 @@ def _sums(block: Blocks, values: Floats) -> Floats:
 class Given:
     """Data of a function that is no metric of this package, as given."""
 
-    def __init__(self, labels: Any, prediction: Any, w: Any, groups: NDArray | None):
+    def __init__(self, labels, prediction, w, groups: NDArray | None):
         self.labels = labels
         self.prediction = prediction
         self.w = w
@@ -291,8 +290,11 @@ def statistic_of(
     """The statistic that a metric is of these data, for `raters` who are fixed or a sample."""
     bound = with_options(metric, options)
     if bound is None:
-        data = Given.read(y, prediction, sample_weight, groups)
-        return Statistic(_value_of(metric, options), data)
+
+        def value(data: Given) -> float:
+            return metric(data.labels, data.prediction, **weight_params(data.w), **options)
+
+        return Statistic(value, Given.read(y, prediction, sample_weight, groups))
     rows = read_for(bound, y, prediction, sample_weight, groups)
     if raters == "fixed" and isinstance(bound.tags, LossOverBins):
         # labels by one of these raters depend on each other within a sample only
@@ -318,12 +320,3 @@ def of_metric(metric: Metric, rows: Rows) -> Statistic:
         return MeanStatistic(metric.terms, seen, value=metric.value, **options)
     # samples that do not count are no units; where none does, the metric says so
     return Statistic(metric.value, rows if seen is None else seen, second_order=True, **options)
-
-
-def _value_of(function: Callable, options: dict) -> Callable[[Given], float]:
-    """The value of any function of y and a prediction."""
-
-    def value(data: Given) -> float:
-        return function(data.labels, data.prediction, **weight_params(data.w), **options)
-
-    return value

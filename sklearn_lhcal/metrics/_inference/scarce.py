@@ -11,17 +11,17 @@ lie is seen from X_ik, the term of sample i if all its raters say k.
 
 from collections.abc import Callable
 from math import isqrt
-from typing import Any
 
 import numpy as np
 from scipy import sparse
 from scipy.optimize import brentq
 
 from ..._rows import KnownProbabilities, Labels, Rows, names_of
-from ..._utils.arrays import Floats, Indices, in_blocks, row_units
+from ..._utils.arrays import in_blocks, row_units
 from ..._utils.checks import warn
 from ..._utils.simplex import EPS
 from ..._utils.tags import OfSums
+from ..._utils.types import Floats, Indices
 from .._evaluate import Metric
 from .replicates import MeanStatistic, Statistic
 from .two_way import FIXED_RATERS, worth
@@ -62,7 +62,8 @@ def scarce_ends(
     None where many do. `raters` says whether raters are random, who make samples depend on each
     other.
     """
-    metric, rows = statistic.metric, statistic.data
+    metric = statistic.metric
+    rows = statistic.data
     if metric is None or not isinstance(rows, Rows):
         return None
     limits = limits_of(metric, rows)
@@ -105,7 +106,7 @@ def _between(
     return endpoints(S, W, limits, level)
 
 
-def limits_of(metric: Any, rows: Rows) -> tuple[float, float] | None:
+def limits_of(metric, rows: Rows) -> tuple[float, float] | None:
     """Between which the terms of a mean lie, where that is known beforehand."""
     limits = metric.tags.limits
     return limits(rows) if callable(limits) else limits

@@ -17,10 +17,9 @@ from scipy.stats import chi2, qmc
 from sklearn.utils import check_random_state
 
 from ..._rows import Annotations, PredictionLike
-from ..._utils.arrays import Floats, Integers
 from ..._utils.checks import checked, is_count
 from ..._utils.results import result
-from ..._utils.types import ArrayLike, Groups, MetricFunction, Seed, Weights
+from ..._utils.types import ArrayLike, Floats, Groups, Integers, MetricFunction, Seed, Weights
 from .rater_comparison import named_raters
 from .replicates import Statistic, statistic_of
 from .scarce import scarce_ends
@@ -62,7 +61,7 @@ def pair_components(statistic: Statistic, block: Blocks) -> PairComponents:
         return PairComponents()
     values, rows = zip(*found.values(), strict=True)
     # each pair has an effect of either rater; all effects together hold the mean
-    X = (np.array(list(found))[:, :, None] == most).any(axis=1).astype(np.float64)
+    X = (np.array(list(found))[:, :, None] == most).any(axis=1).astype(float)
     left = np.eye(len(X)) - X @ np.linalg.pinv(X)
     df = np.trace(left)
     if df < 0.5:
@@ -142,7 +141,7 @@ class StudySize(NamedTuple):
 
         From what the jackknives of such a study are on average, as `over_panels` reads them.
         """
-        n, R, m = (np.asarray(a, dtype=np.float64) for a in (n_rows, n_raters, per_row))
+        n, R, m = (np.asarray(a, dtype=float) for a in (n_rows, n_raters, per_row))
         of_readings = self.ratings / m + _share(self.reading_pairs, m)
         rows = (self.rows + of_readings) / n
         cells = (self.ratings / m + _counted(self.reading_pairs, m)) / n

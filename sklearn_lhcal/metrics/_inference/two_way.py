@@ -5,20 +5,19 @@ V_row, V_rat and V_cell the three jackknives; of means σ² the variance of the 
 T_(r) the statistic without rater r.
 """
 
-import warnings
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import brentq
 from scipy.special import digamma, polygamma
 from scipy.stats import t as student
 
 from ..._rows import Annotations
-from ..._utils.arrays import Floats, Indices, row_units
+from ..._utils.arrays import row_units
 from ..._utils.checks import warn
 from ..._utils.results import VarianceComponents
+from ..._utils.types import Floats, Indices, NDArray
 
 # with fewer degrees of freedom Student's quantile is of no use
 _LEAST_DF = 2.0
@@ -165,10 +164,9 @@ def deal_rows(n: int, groups: NDArray | None, n_blocks: int, rng, w=None) -> Blo
     dealt = deal(sizes, n_blocks, rng)
     W = np.bincount(unit, w)
     if groups is not None and worth(W) < min(_FEW_GROUPS, len(W) / 2):
-        warnings.warn(
+        warn(
             f"The {len(W)} groups are worth only {worth(W):.1f} of equal size: the interval may "
-            "cover too rarely.",
-            stacklevel=4,
+            "cover too rarely."
         )
     return blocks_of(dealt.code[unit], unit, w)
 
@@ -266,7 +264,7 @@ def check_rows_remain(y: Annotations, w: NDArray | None, least_raters: int) -> N
         )
 
 
-def _shares(y: Annotations, row: Indices, w: NDArray, least_raters: int, kept: Any) -> Floats:
+def _shares(y: Annotations, row: Indices, w: NDArray, least_raters: int, kept) -> Floats:
     """c_r, the share of each rater in a mean over samples of the labels kept, shape (n_raters,)."""
     row = row[kept]
     n = np.bincount(row, minlength=len(y))
@@ -328,9 +326,7 @@ def of_raters(found: Replicates, design: Design, second_order: bool = False) -> 
     return *part[:3], posterior(found, design)
 
 
-def of_panel(
-    T: Any, without: Any, df_row: Any, panel: Any, second_order: bool = False
-) -> tuple[Any, Any, Any, None]:
+def of_panel(T, without, df_row, panel, second_order: bool = False) -> tuple[Any, Any, Any, None]:
     """V_rat and V_cell of the raters of a panel, and what they add to the noise of the variance.
 
     `without` are the values without each block of raters, and without each one of cells.
@@ -343,7 +339,7 @@ def of_panel(
     return V_rat, V_cell, np.where((V_rat > V_cell) | uncertain, noise, 0.0), None
 
 
-def posterior(found: Replicates, design: Any) -> tuple[Floats, Floats] | None:
+def posterior(found: Replicates, design) -> tuple[Floats, Floats] | None:
     """What raters add to the variance of a mean, C₂σ², at points, and how likely these are.
 
     Raters have biases of variance σ². Of them T has the variance C₂σ², C₂ = Σ_s c_s², and T − T_(r)
@@ -368,13 +364,15 @@ def posterior(found: Replicates, design: Any) -> tuple[Floats, Floats] | None:
     known = (shape > 0) & np.isfinite(T_r) & np.isfinite(T_jr).all(axis=0)
     _, first = np.unique(design.cells.code, return_index=True)
     m = np.bincount(blocks.code[first], minlength=blocks.n)
-    C2, B = f * shape.sum(), np.count_nonzero(known)
+    C2 = f * shape.sum()
+    B = np.count_nonzero(known)
     T_r, T_jr, shape, alike, m = (a[..., known] for a in (T_r, T_jr, shape, alike, m))
     R = row_variance(Replicates(T - T_r, T_j[:, None] - T_jr), np.bincount(design.rows.code))
     if B < LEAST_OF_MEANS or not R.any():
         return None
     R = (m * R + _LABELS * alike * R.sum() / alike.sum()) / (m + _LABELS)
-    sq, noise = (T - T_r) ** 2 / shape, R / shape
+    sq = (T - T_r) ** 2 / shape
+    noise = R / shape
     nu = 1 / np.mean(1 / noise) / 5
     u = np.log1p(_FARTHEST * (sq + noise).max() / nu) * (np.arange(_POINTS) + 0.5) / _POINTS
     sigma2 = nu * np.expm1(u)
@@ -384,7 +382,7 @@ def posterior(found: Replicates, design: Any) -> tuple[Floats, Floats] | None:
     return C2 * sigma2, p / p.sum()
 
 
-def over_panels(V_row: Any, df_row: Any, panels: Sequence[tuple[Any, Any, Any, Any]]) -> Spread:
+def over_panels(V_row, df_row, panels: Sequence[tuple[Any, Any, Any, Any]]) -> Spread:
     """The variance over samples and the raters of independent panels, from `of_raters` of each.
 
     Where all have a posterior it is s² of `over_posteriors`. Else V = V_row + Σ max(V_rat − V_cell,
@@ -403,7 +401,7 @@ def over_panels(V_row: Any, df_row: Any, panels: Sequence[tuple[Any, Any, Any, A
     return Spread(V, df, components)
 
 
-def over_posteriors(V_row: Any, df_row: Any, posteriors: Any) -> tuple[float, float]:
+def over_posteriors(V_row, df_row, posteriors) -> tuple[float, float]:
     """s² and degrees of freedom df of Student's t for the variance V = V_row + Σ C₂σ².
 
     The logarithm of its variance has, as that of V with df_row degrees of freedom, the mean and the
@@ -416,7 +414,8 @@ def over_posteriors(V_row: Any, df_row: Any, posteriors: Any) -> tuple[float, fl
     """
     V, p = V_row, 1.0
     for C2_sigma2, probability in posteriors:
-        V, p = np.add.outer(V, C2_sigma2), np.multiply.outer(p, probability)
+        V = np.add.outer(V, C2_sigma2)
+        p = np.multiply.outer(p, probability)
     E = (p * np.log(V)).sum()
     v = (p * (np.log(V) - E) ** 2).sum() + polygamma(1, df_row / 2)
     # 1/x < ψ′(x) < 1/x + 1/x²
@@ -425,7 +424,7 @@ def over_posteriors(V_row: Any, df_row: Any, posteriors: Any) -> tuple[float, fl
     return np.exp(E + g_row - g), df
 
 
-def over_raters(T: Any, ends: Any, spread: Spread, confidence_level: float) -> Floats:
+def over_raters(T, ends, spread: Spread, confidence_level: float) -> Floats:
     """Ends over samples (..., 2), moved away from T by what raters add to the variance.
 
     ``T ± sqrt((end − T)² + t² (V − V_row))``.
@@ -437,12 +436,12 @@ def over_raters(T: Any, ends: Any, spread: Spread, confidence_level: float) -> F
     return np.where(reach > abs(away), np.expand_dims(T, -1) + [-1, 1] * reach, ends)
 
 
-def row_variance(found: Replicates, sizes: NDArray) -> Any:
+def row_variance(found: Replicates, sizes: NDArray):
     """The delete-a-block jackknife for blocks of so many samples each."""
     return (row_deviations(found, sizes) ** 2).mean(axis=0)
 
 
-def row_deviations(found: Replicates, sizes: NDArray) -> Any:
+def row_deviations(found: Replicates, sizes: NDArray):
     """Deviations of pseudo-values, blocks first, whose mean square is the variance."""
     B = len(sizes)
     # n/m_b, as many axes as the values have
