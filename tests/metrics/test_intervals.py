@@ -465,7 +465,7 @@ def test_an_interval_says_where_no_difference_between_raters_was_found():
         y = Annotations.from_matrix(said)
         new = confidence_interval(expected_accuracy, y, z, random_state=0)
         these = confidence_interval(expected_accuracy, y, z, raters="fixed", random_state=0)
-        assert [note[:13] for note in new.notes] == ["no difference"] * alike
+        assert [note[:13] for note in new.notes] == ["raters differ"] * alike
         assert these.notes == []
 
 

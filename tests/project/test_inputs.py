@@ -191,7 +191,7 @@ def test_soft_labels_are_advised_counts_first():
     with pytest.raises(ValueError, match="fractional counts") as error:
         check_counts([[0.5, 0.5], [1.0, 0.0]])
     text = str(error.value)
-    assert text.index("give the counts") < text.index("KnownProbabilities")
+    assert text.index("Give the counts") < text.index("KnownProbabilities")
     assert text.endswith("use Annotations.from_long or Annotations.from_matrix")
 
 

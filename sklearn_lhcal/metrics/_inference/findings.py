@@ -180,7 +180,7 @@ def per_finding(
     >>> per_finding(expected_squared_loss, y, p, random_state=0).to_frame().reset_index().round(2)
       finding  estimate   low  high  simultaneous_low  simultaneous_high    n
     0   edema      0.31  0.27  0.34              0.27               0.34  300
-    1    mass      0.28  0.24  0.31              0.24               0.31  300
+    1    mass      0.28  0.25  0.31              0.24               0.31  300
     """
     if not isinstance(y, MultiLabelCounts):
         raise TypeError(f"y must be MultiLabelCounts, got {type(y).__name__}.")
