@@ -46,15 +46,15 @@ def takes_label_histograms(estimator) -> bool:
     return any(getattr(type(one), "accepts_label_histograms", False) for one in _layers(estimator))
 
 
-def class_order(estimator, X):
+def class_order(estimator, X, y=None):
     """The classes that an estimator brings, in the order of its outputs; None where it brings none.
 
-    They are brought by what is fitted already, by outputs saved in X, and by a network that is told
-    its `classes`.
+    They are brought by what is fitted already, by outputs saved in X, whose names may be those of
+    the labels y, and by a network that is told its `classes`.
     """
     while not isinstance(estimator, FrozenEstimator):
         if hasattr(estimator, "_class_order"):
-            return estimator._class_order(X)
+            return estimator._class_order(X, y)
         if isinstance(estimator, Pipeline):
             kept = all(step in (None, "passthrough") for _, step in estimator.steps[:-1])
             estimator = estimator.steps[-1][1]

@@ -264,8 +264,9 @@ def _known(names: NDArray, classes: NDArray) -> Indices:
         if set(map(str, unseen)) & set(map(str, classes.tolist())):
             hint = "Text is no number: make both sides text, .astype(str), or both numbers."
         elif isinstance(unseen[0], str):
-            likely = (get_close_matches(unseen[0], map(str, classes.tolist())) or ["..."])[0]
-            hint = f"Correct the labels, as .replace({{{unseen[0]!r}: {likely!r}}}) of pandas does."
+            hint = "Leave these samples out, or name all classes, classes=[...]."
+            if likely := get_close_matches(unseen[0], map(str, classes.tolist()), 1):
+                hint = f"Correct the labels, .replace({{{unseen[0]!r}: {likely[0]!r}}}) of pandas."
         raise ValueError(
             f"y has classes that are not known: {unseen[:5]}; known are {classes.tolist()[:20]}. "
             f"{hint}"

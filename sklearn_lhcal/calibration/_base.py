@@ -137,8 +137,8 @@ class _Wrapper(DistributionClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         check_is_fitted(self, "estimator_")
         return predicted_dist(self.estimator_, X, self.classes_)
 
-    def _class_order(self, X):
-        return class_order(self._wrapped(), X)
+    def _class_order(self, X, y=None):
+        return class_order(self._wrapped(), X, y)
 
     def _routed(self, fit_params: dict, weight: Floats | None = None) -> tuple[dict, dict]:
         """What the classifier's fit gets, and the splitter; with metadata routing as requested."""

@@ -129,10 +129,10 @@ class PrecomputedClassifier(DistributionClassifierMixin, BaseEstimator):
         validate_data(self, outputs, skip_check_array=True)
         return names, np.shape(outputs)[1]
 
-    def _class_order(self, X):
+    def _class_order(self, X, y=None):
         if self.classes is not None:
             return np.asarray(self.classes)
-        return None if X is None else clone(self).fit(X).classes_
+        return None if X is None else clone(self).fit(X, y).classes_
 
     def predict_proba(self, X: Samples) -> Floats:
         """Class probabilities, shape (n_samples, n_classes)."""

@@ -76,7 +76,8 @@ class EnsembleClassifier(DistributionClassifierMixin, MetaEstimatorMixin, BaseEs
         X = check_samples(X)
         if isinstance(self.estimator, FrozenEstimator):
             check_is_fitted(self.estimator)
-        labels = read_labels(y).for_fit(class_order(self.estimator, X))
+        given = read_labels(y)
+        labels = given.for_fit(class_order(self.estimator, X, given))
         weight = weight_of(labels, X, y, sample_weight)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         fitted = self._fit(X, labels, weight, seed, fit_params)

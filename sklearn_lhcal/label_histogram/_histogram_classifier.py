@@ -227,7 +227,8 @@ class LabelHistogramClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimato
         the counts of the samples; `fit_params` go to the classifier.
         """
         X = check_samples(X)
-        labels = read_labels(y).for_fit(class_order(self.estimator, X))
+        given = read_labels(y)
+        labels = given.for_fit(class_order(self.estimator, X, given))
         sample_weight = weight_of(labels, X, y, sample_weight)
         estimator = clone(self._unfitted())
         if not is_classifier(estimator):

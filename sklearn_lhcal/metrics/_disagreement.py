@@ -167,7 +167,7 @@ def disagreement_squared_loss(
         Anything `check_counts` takes. Samples with one rater are left out.
     prediction : Distribution, or array-like of shape (n_samples, n_classes) or (n_samples,)
         Its `disagreement()` φ̂ is scored. Class probabilities z are taken for a point mass, whose
-        ``φ̂ = 1 − Σz²``.
+        ``φ̂ = 1 − Σz²``; 1-D they are of the second class, never φ̂ itself.
     sample_weight : array-like of shape (n_samples,), optional
         Weights of the samples; only their ratios matter.
     distance : None, "linear", "quadratic" or array-like of shape (n_classes, n_classes), optional

@@ -185,7 +185,8 @@ def cross_val_predict(
     if not is_classifier(estimator):
         raise ValueError(f"estimator must be a classifier, got {type(estimator).__name__}.")
     X = check_samples(X)
-    labels = read_labels(y).for_fit(class_order(estimator, X))
+    given = read_labels(y)
+    labels = given.for_fit(class_order(estimator, X, given))
     n = len(labels)
     check_same_length(n, X=X)
     read_groups(groups, n)

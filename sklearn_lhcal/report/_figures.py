@@ -12,7 +12,6 @@ from ..display import DecisionCurveDisplay, ReliabilityDisplay
 from ..distributions import Distribution
 from ._classes import WORDS, Referral
 from ._numbers import Number
-from ._raters import median_of
 from ._study import Study
 from ._words import said
 
@@ -135,7 +134,7 @@ def _dots(lines: list[Line], xlabel: str, alt: str, at: float | None = None) -> 
         if at is not None:
             ax.axvline(at, color="0.35", linestyle=(0, (1, 1.5)), zorder=0)
             at_top = {"xycoords": ("data", "axes fraction"), "ha": "center", "va": "bottom"}
-            ax.annotate("median rater", (at, 1), fontsize="small", **at_top)
+            ax.annotate("one more rater", (at, 1), fontsize="small", **at_top)
         ax.set_yticks(range(len(labels)), [_safe(label) for label in labels])
         ax.set(xlabel=xlabel, ylim=(len(labels) - 0.5, -0.5))
         if beside:
@@ -184,10 +183,12 @@ def _raters(raters: list[Number], found: dict, usual: Number) -> Picture:
     lines = [Line("model", "model", model.ends), Line("one more rater", "labels", usual.ends)]
     # of the cases of each rater
     than = usual.quantity.replace("rater", "excess")
-    n = sum(one.quantity == than and one.part is not None and one.estimate < 0 for one in raters)
+    n = sum(
+        one.quantity == than and one.part is not None and one.estimate < -1e-12 for one in raters
+    )
     alt = said("raters", usual=usual, n=n, of=len(each))
     lines += each[:MOST_RATERS]
-    return _dots(lines, said("rater_axis", usual=usual), alt, at=median_of(own, usual.quantity))
+    return _dots(lines, said("rater_axis", usual=usual), alt, at=usual.estimate)
 
 
 def _reliability(study: Study, k: int, how: dict) -> Picture:

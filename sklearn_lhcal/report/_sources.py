@@ -32,7 +32,7 @@ PASSED = (
 ROUNDED = 0.02
 # What messages about arrays call them, and what is to be said of files.
 OF_FILES = {
-    "prediction": ("--proba", "Of logits take the softmax first; divide per cent by 100."),
+    "prediction": ("--proba", "Of logits take the softmax first."),
     "y": ("--counts", "Of shares of labels, multiply by the number of raters."),
 }
 
@@ -495,10 +495,13 @@ def _predictions(frame, votes: Tally, options: Namespace) -> tuple:
         p = frame.iloc[:, 0]
         frame = type(frame)(dict(zip(options.classes, (1 - p, p), strict=True)))
     sums = frame.sum(axis=1)
-    off = np.abs(sums - 1).max()
     notes = []
+    if (np.abs(sums / 100 - 1) <= ROUNDED).all():
+        notes = ["--proba sums to 100: it was read as per cent."]
+        frame, sums = frame / 100, sums / 100
+    off = np.abs(sums - 1).max()
     if 1e-6 < off <= ROUNDED + 1e-9:
-        notes = [f"--proba sums to 1 only within {off:.1g}: each case was divided by its sum."]
+        notes.append(f"--proba sums to 1 only within {off:.1g}: each case was divided by its sum.")
         frame = frame.div(sums, axis=0)
     prediction = _named(frame, "proba", options.classes)
     n_cells = prediction.count()
@@ -506,7 +509,9 @@ def _predictions(frame, votes: Tally, options: Namespace) -> tuple:
     if options.ordered:
         if set(options.ordered) != set(prediction):
             own = list(prediction)
-            raise ValueError(f"--ordered names {options.ordered}, but --proba has {own}.")
+            raise ValueError(
+                f"--ordered names {options.ordered}, but --proba has {own}: --map OLD=NEW."
+            )
         prediction = prediction[options.ordered]
     return {"": prediction}, notes, renamed
 

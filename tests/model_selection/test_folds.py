@@ -266,3 +266,14 @@ def test_calibration_for_new_patients_needs_folds_of_patients():
         losses = [label_log_loss(y_new, m.predict_proba(X_new)) for m in (by_row, by_patient)]
         gains.append(losses[0] - losses[1])
     assert np.mean(gains) > 4 * np.std(gains, ddof=1) / np.sqrt(len(gains))  # nats per label
+
+
+def test_saved_outputs_without_names_meet_labels_in_words():
+    """As in fit: columns stand for the sorted names."""
+    rng = np.random.default_rng(0)
+    logits = rng.normal(size=(90, 3))
+    label = (logits + rng.gumbel(size=logits.shape)).argmax(axis=1)
+    named = np.array(["cat", "dog", "elk"])[label]
+    model = TemperatureScaling("logits")
+    found = cross_val_predict(model, logits, named, cv=3)
+    np.testing.assert_array_equal(found, cross_val_predict(model, logits, label, cv=3))

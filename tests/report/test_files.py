@@ -198,7 +198,6 @@ def test_one_column_is_the_probability_of_the_second_class(read, tmp_path, capsy
     ("file", "change", "message"),
     [
         ("proba", lambda values: np.log(values), "softmax"),
-        ("proba", lambda values: 100 * np.asarray(values), "per cent"),
         ("proba", lambda values: np.where(values == values[4, 1], np.nan, values), "case '004'"),
         ("counts", lambda values: values / 3, "multiply by the number of raters"),
         # what a function says of the fifth sample names the case
@@ -214,7 +213,7 @@ def test_one_column_is_the_probability_of_the_second_class(read, tmp_path, capsy
         ),
         ("counts", lambda values: np.char.add(values.astype(str), " votes"), "holds text"),
     ],
-    ids=["logits", "per cent", "missing", "shares", "negative", "missing count", "text"],
+    ids=["logits", "missing", "shares", "negative", "missing count", "text"],
 )
 def test_cells_that_hold_something_else(data, read, tmp_path, capsys, file, change, message):
     values = {"proba": np.asarray(data.prediction), "counts": data.counts}
@@ -223,6 +222,20 @@ def test_cells_that_hold_something_else(data, read, tmp_path, capsys, file, chan
         frame(table).to_csv(tmp_path / f"{name}.csv", index=False)
     assert read("proba.csv") == 2
     assert message in capsys.readouterr().err
+
+
+def test_per_cent_are_read_as_probabilities(data, read, tmp_path):
+    """And said so; figures that were rounded to whole ones are divided by their sum, as others."""
+    per_cent = (100 * np.asarray(data.prediction)).round()
+    frame(data.counts).to_csv(tmp_path / "counts.csv", index=False)
+    found = []
+    for table in (per_cent, per_cent / 100):
+        frame(table).to_csv(tmp_path / "proba.csv", index=False)
+        found.append(read("proba.csv"))
+    one, other = found
+    np.testing.assert_allclose(one.z, other.z, rtol=1e-12)
+    assert one.notes[0] == "--proba sums to 100: it was read as per cent."
+    assert one.notes[1:] == other.notes
 
 
 def test_a_single_row_is_no_study(data, read, tmp_path, capsys):

@@ -130,7 +130,7 @@ def test_who_stands_out_has_an_interval_beside_the_median_rater(graded):
         for row in rows:
             apart = row[5] > median or row[6] < median
             assert (words in table[row[3]]) == apart, row
-    assert "the dotted line is the median rater" in graded.html
+    assert "the dotted line is one more rater" in graded.html
 
 
 def test_sensitive_leaves_raters_and_patients_out(study):
