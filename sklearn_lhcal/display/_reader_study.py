@@ -30,7 +30,7 @@ class ReaderStudyDisplay(Display):
         Readers.
     means_ : matplotlib ErrorbarContainer
         Means of conditions with several readers.
-    references_, bands_ : list of matplotlib Line2D, of matplotlib Rectangle
+    references_, bands_ : list of matplotlib Line2D, of matplotlib Patch
         Conditions with one reader, with their intervals.
     ax_ : matplotlib Axes
     figure_ : matplotlib Figure
