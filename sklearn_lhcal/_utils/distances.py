@@ -56,7 +56,8 @@ def points(distance: Distance, K: int, names: NDArray | None, graded: bool) -> F
     if numbers is None and not graded:
         raise ValueError(
             f"distance='linear' needs an order of the classes; {classes.tolist()[:20]} are text: "
-            "make labels an ordered Categorical, give Annotations classes=[...], or drop the names."
+            "make labels an ordered Categorical, give Annotations classes=[...], or drop the names "
+            "(of a distribution whose columns are in order, .with_classes(None))."
         )
     # 1{k ≤ j} for j = 1, …, K−1: the mean point of a prediction is its cumulative distribution
     return np.triu(np.ones((K, K)))[:, : K - 1]

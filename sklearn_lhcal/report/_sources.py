@@ -187,7 +187,8 @@ def _studies_of(tables: Tables, options: Namespace) -> dict[str, Study]:
     if options.decision:
         if decided.empty:
             raise ValueError(f"--proba has no column {options.decision!r}, the model's own class.")
-        judged, _, of_decision = _hard(decided, votes, options)
+        same = {"classes": options.classes or list(predictions[""])}
+        judged, _, of_decision = _hard(decided, votes, Namespace(**vars(options) | same))
         predictions, renamed = predictions | judged, renamed + of_decision
     unread = pd.Index(ids).difference(seen, sort=False)
     flow = [
@@ -535,7 +536,7 @@ def _hard(frame, votes: Tally, options: Namespace) -> tuple:
     for several in alike.values():
         if len(several) > 1:
             # a comparison would be turned round
-            new, *others = sorted(several)
+            new, *others = sorted(several, key=lambda name: (-votes.get(name, 0), name))
             changes = _maps(dict.fromkeys(others, new))
             raise ValueError(f"The classes {several} differ only in spelling; add: {changes}")
     classes = options.classes or sorted_names(list(seen)).tolist()
