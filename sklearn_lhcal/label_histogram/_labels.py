@@ -1,7 +1,6 @@
 """Labels: what ``y`` may be, read once. Counts, the names of their classes, and what is known."""
 
 import copy
-import warnings
 from typing import Any, Self
 
 import numpy as np
@@ -18,6 +17,7 @@ from .._utils.checks import (
     is_gap,
     plain_array,
     samples_of,
+    warn,
     warn_alike,
 )
 from .._utils.names import Side, check_row_names, column_names, matched, numbers_of, sorted_names
@@ -447,18 +447,16 @@ def _count_matrix(a: NDArray, empty_rows: bool) -> Integers:
         raise ValueError(f"y contains counts above 2**53 ({_first(a > 2**53)}).")
     several = np.count_nonzero(a.sum(axis=1) > 1)
     if a.shape[1] > 2 and a.max() == 1 and several >= 5 and not empty_rows:
-        warnings.warn(
+        warn(
             "y holds only 0 and 1, and samples with several ones: it was read as counts of raters "
             "of whom no two agree. If its columns are findings, each a yes or no, make "
             "MultiLabelCounts(positive, asked) of them, for metrics.per_finding and "
-            "calibration.PerFinding.",
-            stacklevel=4,
+            "calibration.PerFinding."
         )
     if len(a) >= 20 and a.shape[1] > 2 and 0 < a.min() < a.max() <= 10 and np.ptp(a.sum(axis=1)):
-        warnings.warn(
+        warn(
             "y has no 0, and samples with different sums: it was read as counts of raters of whom "
-            f"some chose each class; {HINT}.",
-            stacklevel=4,
+            f"some chose each class; {HINT}."
         )
     # small integer types would overflow in products
     counts = np.ascontiguousarray(a, dtype=np.int64)

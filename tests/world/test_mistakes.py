@@ -1,0 +1,69 @@
+"""What people pass by mistake, and the words that tell them."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from sklearn_lhcal.label_histogram import Annotations, krippendorff_alpha
+from sklearn_lhcal.metrics import (
+    confidence_interval,
+    decision_risk,
+    expected_accuracy,
+    mean_score,
+    prediction_powered,
+)
+
+rng = np.random.default_rng(0)
+GRADES = rng.integers(1, 6, (60, 5))
+IDS = np.array([f"answer {i}" for i in range(60)])
+P = rng.dirichlet(np.ones(3), 60)
+LABEL = rng.integers(0, 3, 60)
+
+
+def test_a_matrix_of_grades_is_told_from_counts():
+    """Counts without a 0 are rare; those of equal sums, and large ones, are not told."""
+    with pytest.warns(UserWarning, match="read as counts of raters"):
+        krippendorff_alpha(GRADES)
+    counts = rng.multinomial(3, [0.2, 0.3, 0.5], 60) + 1
+    for y in (counts, GRADES * 10, np.column_stack([GRADES, 0 * LABEL])):
+        krippendorff_alpha(y)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: expected_accuracy(P, LABEL), "Were labels and probabilities exchanged"),
+        (lambda: expected_accuracy(P[:, 0], LABEL), "y and the prediction are exchanged"),
+        (lambda: expected_accuracy(LABEL, P * (LABEL > 0)[:, None]), "0 for every class"),
+        (lambda: krippendorff_alpha(LABEL * np.nan), "leave these samples out"),
+    ],
+)
+def test_exchanged_or_missing(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()
+
+
+def test_an_option_that_a_metric_needs_is_named():
+    with pytest.raises(TypeError, match="decision_risk needs cost_matrix"):
+        confidence_interval(decision_risk, LABEL, LABEL)
+
+
+def test_items_are_no_positions():
+    y = Annotations.from_matrix(pd.DataFrame(GRADES, index=IDS))
+    with pytest.raises(IndexError, match=r"np.isin\(y.items, items\)"):
+        y[IDS[:3]]
+    assert len(y[np.isin(y.items, IDS[:3])]) == 3
+
+
+def test_samples_of_a_judge_are_counted_once():
+    """Those that people graded are no rest; numbers that only count may be of another set."""
+    people = pd.Series(GRADES[:20, 0], IDS[:20])
+    judge = pd.Series(GRADES[:, 1], IDS)
+    with pytest.raises(ValueError, match=r"20 samples of proxy are in proxy_rest too"):
+        prediction_powered(mean_score, people, None, judge[:20], judge, None)
+    rest = judge.drop(people.index)
+    by_ids = prediction_powered(mean_score, people, None, judge[:20], rest, None)
+    bare = prediction_powered(
+        mean_score, GRADES[:20, 0], None, GRADES[:20, 1], GRADES[20:, 1], None
+    )
+    assert by_ids == bare
