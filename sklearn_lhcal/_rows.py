@@ -258,10 +258,9 @@ def with_votes(
         item = gap if items is None else items[gap]
         raise ValueError(f"prediction has no label of sample {item}; leave it out of y as well.")
     said = read_labels(prediction)
+    if add:
+        labels = with_grades(labels, said)
     classes = names_of(labels)
-    if add and labels.classes is not None and is_numeric(classes) and is_numeric(said.classes):
-        labels = labels.in_order(np.union1d(classes, said.classes), other="prediction")
-        classes = names_of(labels)
     unseen = said.classes[positions(said.classes, classes) < 0].tolist()
     # words first
     unseen.sort(key=lambda name: str(name).isdigit())
@@ -275,6 +274,14 @@ def with_votes(
         )
     said = said.in_order(classes, other="y")
     return labels, PointMass(said.counts.astype(float)).with_classes(said.classes)
+
+
+def with_grades(labels: Labels, *others: Labels) -> Labels:
+    """The labels, whose classes are joined by numbers that only others gave."""
+    classes = [side.classes for side in (labels, *others)]
+    if not all(names is not None and is_numeric(names) for names in classes):
+        return labels
+    return labels.in_order(np.unique(np.concatenate(classes)))
 
 
 def _are_labels(prediction) -> bool:

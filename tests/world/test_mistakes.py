@@ -66,4 +66,17 @@ def test_samples_of_a_judge_are_counted_once():
     bare = prediction_powered(
         mean_score, GRADES[:20, 0], None, GRADES[:20, 1], GRADES[20:, 1], None
     )
-    assert by_ids == bare
+    assert by_ids == pytest.approx(bare)
+
+
+@pytest.mark.parametrize("scores", [None, dict(enumerate([0, 10, 20, 30, 40], 1))])
+def test_a_judge_gives_grades_that_no_person_gave(scores):
+    """Few graded samples lack a grade: it joins theirs, as if they had named all grades."""
+    people = np.where(GRADES[:40, 0] == 5, 4, GRADES[:40, 0])
+    named = Annotations.from_matrix(people[:, None], classes=[1, 2, 3, 4, 5])
+    judge = GRADES[:40, 1], GRADES[40:, 1], None
+    seen, all_grades = (
+        prediction_powered(mean_score, y, None, *judge, raters="fixed", scores=scores)
+        for y in (people, named)
+    )
+    assert seen == pytest.approx(all_grades)

@@ -10,7 +10,7 @@ from typing import Any, cast
 import numpy as np
 from sklearn.utils import check_random_state
 
-from ..._rows import Labels, PredictionLike, Rows, read_for, read_labels
+from ..._rows import Labels, PredictionLike, Rows, read_for, read_labels, with_grades
 from ..._utils.checks import as_names, check_same_length, checked, errors_of, warn
 from ..._utils.names import Side, check_apart, check_row_names
 from ..._utils.results import ConfidenceInterval
@@ -194,6 +194,9 @@ def _check_groups(groups, groups_rest) -> None:
 def _read(metric: Metric, y, own: tuple, proxy, others: tuple) -> tuple[MeanStatistic, ...]:
     """A mean by people's labels, and by the proxy's of the same samples and of the rest."""
     labels = read_labels(y)
+    said = [read_labels(proxy, name="proxy"), read_labels(others[0], name="proxy_rest")]
+    if metric.tags.ordered:
+        labels = with_grades(labels, *said)
     check_same_length(len(labels), proxy=proxy)
     check_row_names(y=y, proxy=proxy)
     check_apart(proxy=proxy, proxy_rest=others[0])
@@ -202,8 +205,8 @@ def _read(metric: Metric, y, own: tuple, proxy, others: tuple) -> tuple[MeanStat
     enough = np.flatnonzero(rows.contributes(least))
     if not len(enough):
         raise ValueError(f"{metric.name} needs {least} labels of people, which no sample of y has.")
-    judged = _of_proxy(metric, rows, "proxy", proxy, *own)
-    rest = _of_proxy(metric, rows, "proxy_rest", *others)
+    judged = _of_proxy(metric, rows, "proxy", said[0], *own)
+    rest = _of_proxy(metric, rows, "proxy_rest", said[1], *others[1:])
     if rest.w is not None:
         # on the scale of the others
         rest.w = np.ldexp(rest.w, rest.scale - rows.scale)
@@ -211,13 +214,13 @@ def _read(metric: Metric, y, own: tuple, proxy, others: tuple) -> tuple[MeanStat
     return tuple(cast(MeanStatistic, of_metric(metric, part)) for part in parts)
 
 
-def _of_proxy(metric: Metric, rows: Rows, name: str, labels, prediction, w, groups) -> Rows:
+def _of_proxy(metric: Metric, rows: Rows, name: str, said: Labels, *own) -> Rows:
     """Samples of the proxy's labels, with the classes of those of people; an error says whose."""
     classes = Side("the labels of people", rows.classes, rows.labels.shape[1])
     with errors_of(name):
-        said: Labels = read_labels(labels, name=name).matched(classes)
+        said = said.matched(classes)
         said.graded = rows.labels.graded
-        result = read_for(metric, said, prediction, w, groups)
+        result = read_for(metric, said, *own)
     least = metric.tags.least_raters
     if said.has_gaps or (result.n < least).any():
         raise ValueError(

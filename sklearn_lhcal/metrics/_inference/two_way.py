@@ -137,9 +137,14 @@ class Design(NamedTuple):
 
 
 def deal(sizes: NDArray, n_blocks: int, rng) -> Blocks:
-    """Units of different sizes, in random order, dealt so that blocks have like sizes."""
-    shuffled = rng.permutation(len(sizes))
+    """Units of different sizes, in random order, dealt so that blocks have like sizes.
+
+    Nothing is random where each unit is a block.
+    """
     B = min(n_blocks, len(sizes))
+    if len(sizes) == B:
+        return Blocks(np.arange(B), B)
+    shuffled = rng.permutation(len(sizes))
     block_of = np.empty(len(sizes), dtype=np.intp)
     if sizes.max() == 1:
         block_of[shuffled] = np.resize(np.arange(B), len(sizes))
