@@ -75,7 +75,7 @@ class AlphaCalibration(_BaseCalibrator):
         samples better than a constant α0 does, in five folds. With more than 5,000 samples and 50
         samples a parameter, features cost next to nothing and are kept. False: features always.
         None: True, but False for the method of the paper.
-    cv, random_state, verbose
+    cv, ensemble, random_state, verbose
         As in `TemperatureScaling`.
 
     Attributes

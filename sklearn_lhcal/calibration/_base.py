@@ -9,6 +9,7 @@ from threading import Lock
 from typing import Any, ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
+from scipy.special import logsumexp
 from sklearn import get_config
 from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone
 from sklearn.frozen import FrozenEstimator
@@ -42,10 +43,10 @@ from .._utils.progress import Progress
 from .._utils.simplex import log
 from .._utils.types import Estimator, Floats, Folds, LabelsLike, Samples, Seed, Verbose, Weights
 from .._utils.version import __version__
-from ..distributions import Distribution
+from ..distributions import Distribution, Mixture
 from ..model_selection import StratifiedVotesKFold, check_cv
 from ._precomputed import PrecomputedClassifier
-from ._rows import CalibrationRows
+from ._rows import CalibrationRows, FoldModels
 
 # what a calibrator calibrates; None is a logistic regression
 Calibrated = Estimator | Literal["logits", "proba"] | None
@@ -170,13 +171,14 @@ class _BaseCalibrator(_Wrapper):
     """A classifier that wraps a classifier and transforms its probabilities, sample by sample.
 
     Subclasses fill two methods, `_fit_map` and `_map`. A chain of calibrators makes one loop around
-    the innermost classifier, with the `cv` of the outermost calibrator that sets one. Their
-    transforms are then fitted in order, on the same samples.
+    the innermost classifier, with the `cv` of the outermost calibrator that sets one, and an
+    `ensemble` if any asks for it. Their transforms are then fitted in order, on the same samples.
     """
 
     estimator: Calibrated = None
     _: KW_ONLY
     cv: Cv = None
+    ensemble: bool = False
     random_state: Seed = None
     verbose: Verbose = 0
 
@@ -237,9 +239,15 @@ class _BaseCalibrator(_Wrapper):
         check_row_names(X=X, y=y, sample_weight=sample_weight, groups=fit_params.get("groups"))
         labels, fitted = read_for_fit(base, X, y, set(fit_params) - {"groups"})
         weight = check_sample_weight(sample_weight, len(labels))
+        one_model = fitted or isinstance(_cv(calibrators), str)
+        if one_model and any(calibrator.ensemble for calibrator in calibrators):
+            raise ValueError(
+                "ensemble=True is the mean of one model a fold: it needs a classifier that is not "
+                'fitted yet, and cv other than "holdout".'
+            )
         for calibrator in calibrators:
             check_params(calibrator)
-            calibrator._check(one_model=fitted or isinstance(_cv(calibrators), str))
+            calibrator._check(one_model=one_model)
             calibrator._check_data(X, labels)
         classes = labels.classes
         if fitted:
@@ -267,9 +275,11 @@ class _BaseCalibrator(_Wrapper):
             to_split = {"groups": params.pop("groups")}
         _drop_unused_weights(base, params)
         training = TrainingRows(X, labels, params.pop("sample_weight", None), params)
-        cv = _cv(_chain(self, cloned=False)[0])
+        calibrators = _chain(self, cloned=False)[0]
+        cv = _cv(calibrators)
+        ensemble = any(calibrator.ensemble for calibrator in calibrators)
         splits = _splits(cv, training, self.random_state, to_split)
-        predicted = []
+        predicted, models = [], []
         for i, (train, test) in enumerate(Progress(splits, desc="folds", disable=not self.verbose)):
             where = f"training fold {i}"
             if isinstance(cv, str):
@@ -277,7 +287,10 @@ class _BaseCalibrator(_Wrapper):
             model = training.fit(clone(base), train, where)
             X_test = take_rows(X, test)
             predicted.append(CalibrationRows.predicted(model, X_test, labels.classes))
-        if not isinstance(cv, str):
+            models.append(model if ensemble else None)
+        if ensemble:
+            model = FoldModels(models, labels.classes)
+        elif not isinstance(cv, str):
             model = training.fit(base, np.arange(len(labels)), "y")
         index = np.concatenate([test for _, test in splits])
         rows = CalibrationRows.joined(predicted, take_rows(X, index), model)
@@ -285,25 +298,28 @@ class _BaseCalibrator(_Wrapper):
 
     def predict_dist(self, X: Samples) -> Distribution:
         """Predictive distribution over class probabilities, a batch of n_samples samples."""
-        rows = self._predicted(X)
         with np.errstate(under="ignore"):
-            return self._map(rows).with_classes(self.classes_)
+            each = [self._map(rows) for rows in self._predicted(X)]
+        return Mixture.mean_of(each).with_classes(self.classes_)
 
     def predict_log_proba(self, X: Samples) -> Floats:
         """Logarithm of `predict_proba`, shape (n_samples, n_classes).
 
         Of a scaling it is exact where the probability is too small for floating-point numbers.
         """
-        rows = self._predicted(X)
         with np.errstate(under="ignore"):
-            return self._log_z(rows)
+            each = [self._log_z(rows) for rows in self._predicted(X)]
+        return each[0] if len(each) == 1 else logsumexp(each, axis=0) - np.log(len(each))
 
-    def _predicted(self, X) -> CalibrationRows:
-        """What the fitted classifier says of X."""
+    def _predicted(self, X) -> list[CalibrationRows]:
+        """What the fitted classifier says of X, or each of the folds' models."""
         # the tags of a chain, which are asked for there, take longer than to predict
         if not hasattr(self, "estimator_"):
             check_is_fitted(self, "estimator_")
-        return CalibrationRows.predicted(self.estimator_, check_samples(X), self.classes_)
+        X = check_samples(X)
+        if isinstance(self.estimator_, FoldModels):
+            return self.estimator_.predicted(X)
+        return [CalibrationRows.predicted(self.estimator_, X, self.classes_)]
 
     def _log_z(self, rows: CalibrationRows) -> Floats:
         return log(self._map(rows).mean())

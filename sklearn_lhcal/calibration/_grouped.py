@@ -194,7 +194,7 @@ class GroupedCalibration(_BaseCalibrator):
         What makes groups: columns of X, each a factor. A tuple in the list is one factor whose
         groups are combinations, ``["site", ("site", "sex")]``. Or a function of X that returns one
         name a sample, or a table with a column for each factor; it is for sparse and other X.
-    cv, random_state, verbose
+    cv, ensemble, random_state, verbose
         As in `TemperatureScaling`.
 
     Attributes

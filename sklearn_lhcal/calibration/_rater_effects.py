@@ -256,7 +256,7 @@ class RaterEffects(_BaseCalibrator):
         an `AlphaCalibration`.
     effect_std : float or None, default=None
         τ, logits. None: the τ of the largest evidence, which is 0 where readers do not differ.
-    cv, random_state, verbose
+    cv, ensemble, random_state, verbose
         As in `TemperatureScaling`.
 
     Attributes
@@ -384,7 +384,7 @@ class RaterEffects(_BaseCalibrator):
             Without `rater` each label comes from a different new reader, so ``disagreement`` is
             that of two new readers.
         """
-        Q = self._predicted(X).whole
+        Q = Mixture.mean_of([rows.whole for rows in self._predicted(X)])
         reader = self._numbers(rater, len(Q))
         if given is None:
             with np.errstate(under="ignore"):

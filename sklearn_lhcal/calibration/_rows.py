@@ -6,14 +6,15 @@ from typing import Any
 
 import numpy as np
 from scipy.special import log_softmax
+from sklearn.base import BaseEstimator
 
-from .._rows import Labels, predicted_dist
+from .._rows import DistributionClassifierMixin, Labels, predicted_dist
 from .._rows import inversion as inversion
 from .._rows import parameters as parameters
 from .._utils.checks import take_rows
-from .._utils.estimators import own_columns, resolve
+from .._utils.estimators import own_columns, resolve, take_feature_names
 from .._utils.simplex import EPS, row_sum, softmax
-from .._utils.types import Floats, Indices, NDArray
+from .._utils.types import Floats, Indices, NDArray, Samples
 from ..distributions import Distribution, Mixture, PointMass
 from ._precomputed import PrecomputedClassifier, log_proba
 
@@ -211,6 +212,24 @@ class CalibrationRows:
         if isinstance(self.prediction, Mixture):
             return self.prediction.with_mean(z)
         return PointMass.of_checked(z)
+
+
+class FoldModels(DistributionClassifierMixin, BaseEstimator):
+    """Classifiers that each were fitted without a fold, which predict their mean."""
+
+    def __init__(self, models: list, classes: NDArray) -> None:
+        self.models = models
+        self.classes = classes
+        self.classes_ = classes
+        take_feature_names(self, models[0])
+
+    def predict_dist(self, X: Samples) -> Distribution:
+        """The mean of probabilities, or all members of all ensembles."""
+        return Mixture.mean_of([rows.whole for rows in self.predicted(X)])
+
+    def predicted(self, X: Samples) -> list[CalibrationRows]:
+        """What each says of X."""
+        return [CalibrationRows.predicted(model, X, self.classes_) for model in self.models]
 
 
 def _of_decisions(model, X, K: int) -> Floats:

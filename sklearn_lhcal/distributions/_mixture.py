@@ -53,6 +53,20 @@ class Mixture(Distribution):
         kind = Ensemble if isinstance(parts, PointMass) else DirichletMixture
         return kind.__new__(kind)._with(parts, log_w)._named(parts.classes)
 
+    @staticmethod
+    def mean_of(batches: list[Distribution]) -> Distribution:
+        """Several batches of the same samples, each as likely: all members, or the mean of points.
+
+        Of other distributions than these and Dirichlets the mean, a point.
+        """
+        if len(batches) == 1:
+            return batches[0]
+        if not all(isinstance(batch, (Mixture, Dirichlet)) for batch in batches):
+            return PointMass.of_checked(np.mean([batch.mean() for batch in batches], axis=0))
+        parts = Distribution.concatenate([getattr(batch, "_parts", batch) for batch in batches])
+        log_w = [getattr(batch, "_log_w", np.zeros((1, len(batch)))) for batch in batches]
+        return Mixture.of(parts, np.concatenate(log_w) - np.log(len(batches)))
+
     def _with(self, parts: Distribution, log_w: Floats) -> Self:
         """The same kind of mixture, without names, of other parts and log-weights."""
         other = copy.copy(self)

@@ -1,19 +1,31 @@
 """The out-of-fold loop of calibrators: one for a chain, its folds, groups and weights."""
 
+import pickle
 from typing import ClassVar
 
 import numpy as np
 import pandas as pd
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from scipy.special import log_softmax
 from sklearn import config_context
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.ensemble import RandomForestClassifier
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV, GroupKFold, KFold
+from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.svm import LinearSVC
 
-from sklearn_lhcal.calibration import AlphaCalibration, TemperatureScaling
+from sklearn_lhcal.calibration import (
+    AlphaCalibration,
+    BiasCorrectedTemperatureScaling,
+    TemperatureScaling,
+)
+from sklearn_lhcal.distributions import Mixture, predict_dist
 from sklearn_lhcal.metrics import get_scorer
 
 
@@ -90,6 +102,66 @@ def test_out_of_fold_scores_are_out_of_fold(data):
         np.concatenate(scores), data.counts[np.concatenate(rows)]
     )
     assert_allclose(calibrator.temperature_, by_hand.temperature_, rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "base",
+    [
+        LogisticRegression(),
+        LinearSVC(),
+        RandomForestClassifier(5, max_depth=4, random_state=0),
+        make_pipeline(StandardScaler(), GaussianNB()),
+    ],
+    ids=lambda base: type(base).__name__,
+)
+def test_an_ensemble_is_the_mean_of_the_folds(base, data):
+    """The mean of what the calibrator of saved out-of-fold outputs makes of the folds' models."""
+    y = data.counts.argmax(axis=1)
+    # of two classes, for the decision function
+    y = np.minimum(y, 1) if isinstance(base, LinearSVC) else y
+    cv = KFold(4)
+    found = TemperatureScaling(base, ensemble=True, cv=cv).fit(data.X, y)
+
+    def output(model, X):
+        if isinstance(model, LinearSVC):
+            u = model.decision_function(X)
+            return log_softmax(np.column_stack([0 * u, u]), axis=1)
+        return model.predict_proba(X)
+
+    models = [clone(base).fit(data.X[train], y[train]) for train, _ in cv.split(data.X)]
+    parts = zip(models, cv.split(data.X), strict=True)
+    saved = np.concatenate([output(model, data.X[test]) for model, (_, test) in parts])
+    response = "logits" if isinstance(base, LinearSVC) else "proba"
+    by_hand = TemperatureScaling(response).fit(saved, y)
+    each = [by_hand.predict_proba(output(model, data.X)) for model in models]
+    assert_allclose(found.predict_proba(data.X), np.mean(each, axis=0), rtol=1e-4)
+    assert_allclose(np.exp(found.predict_log_proba(data.X)), np.mean(each, axis=0), rtol=1e-4)
+    assert_array_equal(found.estimator_.classes_, found.classes_)
+    assert found.n_features_in_ == data.X.shape[1]
+    again = pickle.loads(pickle.dumps(found))
+    assert_array_equal(again.predict_proba(data.X), found.predict_proba(data.X))
+    chain = BiasCorrectedTemperatureScaling(found, cv=cv).fit(data.X, y)
+    assert_allclose(chain.estimator_.predict_proba(data.X), np.mean(each, axis=0), rtol=1e-4)
+
+
+def test_an_ensemble_of_forests_has_all_trees(data):
+    forest = RandomForestClassifier(5, random_state=0)
+    model = TemperatureScaling(forest, cv=3, ensemble=True).fit(data.X, data.counts)
+    trees = predict_dist(model.estimator_, data.X)
+    assert trees.weights.shape == (15, 300)
+    assert_allclose(trees.mean(), model.estimator_.predict_proba(data.X))
+    chain = AlphaCalibration(model).fit(data.X, data.counts)
+    assert isinstance(chain.predict_dist(data.X), Mixture)
+
+
+@pytest.mark.parametrize(
+    ("estimator", "cv", "message"),
+    [("logits", None, "one model a fold"), (LogisticRegression(), "holdout", "one model a fold")],
+)
+def test_what_is_no_ensemble(estimator, cv, message, data):
+    model = TemperatureScaling(estimator, cv=cv, ensemble=True)
+    with pytest.raises(ValueError, match=message):
+        model.fit(data.X[:, :3], data.counts)
 
 
 def test_chain_maps_are_fitted_in_order_on_the_same_scores(data, logits):

@@ -367,6 +367,28 @@ def value_of(metric, bias, spread):
     return p @ WEIGHTS if metric is expected_accuracy else 2 * (p * (1 - p)) @ WEIGHTS
 
 
+@pytest.mark.parametrize("coefficient", [conger_kappa, krippendorff_alpha])
+def test_a_correlation_narrows_the_difference_of_kappas(coefficient):
+    """The same samples, hard or easy for both groups: as wide as a bootstrap of samples has it."""
+    rng = np.random.default_rng(0)
+    said = rng.random((150, 6)) < expit(4 * rng.standard_normal((150, 1)) + [0, 0, 0, 1, 1, 1])
+    said = said.astype(int)
+    groups = ["a"] * 3 + ["b"] * 3
+
+    def difference(said):
+        y = Annotations.from_matrix(said, classes=[0, 1])
+        return coefficient(y.keep(y.rater < 3)) - coefficient(y.keep(y.rater >= 3))
+
+    found = rater_group_difference(
+        coefficient, Annotations.from_matrix(said), groups, raters="fixed", random_state=0
+    )
+    drawn = [difference(said[rng.integers(0, 150, 150)]) for _ in range(300)]
+    low, high = np.quantile(drawn, [0.025, 0.975])
+    assert_allclose(found.estimate, difference(said))
+    # 300 draws know their quantiles to 8 % of the width
+    assert 0.85 < (found.high - found.low) / (high - low) < 1.35
+
+
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:Few samples differ:UserWarning")
 @pytest.mark.parametrize("metric", [expected_accuracy, irreducible_loss])

@@ -52,12 +52,17 @@ def test_the_number_of_rows_is_the_least_that_suffices(y):
 
 
 def test_few_readers_count_even_where_they_look_alike():
-    """As in the interval of such a study: below five readers Satterthwaite counts them always."""
+    """As in the interval of such a study: below five readers Satterthwaite counts them always.
+
+    Of means the interval has a posterior of readers, other statistics have not.
+    """
     # each says 1 in a quarter of the rows, and each in others
     said = (np.arange(100)[:, None] + np.arange(8)) % 4 == 0
     y = Annotations.from_matrix(said.astype(int))
     size = study_size(expected_accuracy, y, np.full(100, 0.7), half_width=0.1, random_state=0)
     assert size.raters == 0
+    assert size.is_mean
+    size = size._replace(is_mean=False)
     V = size.rows / 100 + size.ratings / 400
     cells = size.ratings / 400
     df = V**2 / (V**2 / 99 + cells**2 / 3 + cells**2 / 99)
@@ -89,6 +94,22 @@ def test_the_forecast_comes_true():
     values = [study(200, 10, rng).mean() for _ in range(1500)]
     # sixty pilots know the spread of readers to 9 % and 1,500 studies their variance to 4 %
     assert 0.75 < forecast / np.var(values) < 1.3
+
+
+@pytest.mark.parametrize("tau", [0.0, 0.4])
+@pytest.mark.filterwarnings("ignore:There are only 4 raters")
+def test_four_readers_are_forecast_as_their_interval_is(tau):
+    """Of a mean, whose interval knows little of how much four readers differ."""
+    rng = np.random.default_rng(0)
+    z = np.full(150, 0.7)
+    forecast, found = [], []
+    for _ in range(30):
+        y = Annotations.from_matrix(study(150, 4, rng, tau))
+        size = study_size(expected_accuracy, y, z, half_width=0.1, n_raters=[4])
+        interval = confidence_interval(expected_accuracy, y, z)
+        forecast.append(size.half_width(150, 4, 4))
+        found.append((interval.high - interval.low) / 2)
+    assert_allclose(np.mean(forecast), np.mean(found), rtol=0.05)
 
 
 @pytest.mark.slow

@@ -137,7 +137,7 @@ class DecisionCalibration(Scaling):
     safeguard : "auto", float or None, default="auto"
         Corrected standard errors by which a candidate must beat NLL; None: NLL is no candidate.
         "auto": 1, but None with the grid of the paper.
-    cv, random_state, verbose
+    cv, ensemble, random_state, verbose
         As in `TemperatureScaling`.
 
     Attributes

@@ -142,6 +142,10 @@ class TemperatureScaling(Scaling):
         How the classifier's out-of-fold predictions are made. None: what a wrapped calibrator says,
         else 5 folds. An int stratifies by majority label. "holdout": fit on 80%, calibrate that
         model on the rest, no refit.
+    ensemble : bool, default=False
+        Whether the folds' fits are kept, in place of a fit on all samples: the prediction is the
+        mean of theirs, each calibrated. A fit on all samples may be surer than those of the folds,
+        which the calibrator has seen: then boosters say a rare class too often.
     random_state : int, RandomState or None, default=None
         Seed of the holdout split.
     verbose : int, default=0
@@ -205,7 +209,7 @@ class BiasCorrectedTemperatureScaling(ShrunkScaling):
     shrinkage : float or None, default=None
         λ of the penalty ``λ/20 Σ (b/T)²``, in nats for all samples. None: by evidence, as in
         `VectorScaling`. 0: none.
-    cv, random_state, verbose
+    cv, ensemble, random_state, verbose
         As in `TemperatureScaling`.
 
     Attributes
@@ -280,7 +284,7 @@ class OrdinalScaling(ShrunkScaling):
     shrinkage : float or None, default=None
         λ of the penalty, λ/20 times the sum of squares off the line, or ``λ/20 b²``, in nats for
         all samples. None: by evidence. 0: none.
-    cv, random_state, verbose
+    cv, ensemble, random_state, verbose
         As in `TemperatureScaling`.
 
     Attributes
@@ -354,7 +358,7 @@ class VectorScaling(PublishedScaling):
         none.
     bias_penalty : float or None, default=None
         λ_b of P1's penalty ``λ_b mean(b²)``, nats per label, in place of shrinkage.
-    cv, random_state, verbose
+    cv, ensemble, random_state, verbose
         As in `TemperatureScaling`.
 
     Attributes
@@ -410,7 +414,7 @@ class MatrixScaling(PublishedScaling):
     off_diagonal_penalty, bias_penalty : float or None, default=None
         λ_w and λ_b of P1's penalty ``λ_w ΣW_offdiag²/(K(K−1)) + λ_b mean(b²)`` (ODIR), nats per
         label, in place of shrinkage. None: shrinkage, or 0 where the other penalty is given.
-    cv, random_state, verbose
+    cv, ensemble, random_state, verbose
         As in `TemperatureScaling`.
 
     Attributes
@@ -501,7 +505,7 @@ class StackedCalibration(Scaling):
         As in `TemperatureScaling`.
     inner_cv : int, default=5
         Number of folds for the weights, at least 2; no more than samples with one majority label.
-    cv, random_state, verbose
+    cv, ensemble, random_state, verbose
         As in `TemperatureScaling`.
 
     Attributes

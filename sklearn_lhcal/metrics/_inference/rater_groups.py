@@ -15,6 +15,7 @@ from ..._utils.arrays import Mask
 from ..._utils.checks import as_floats, as_names, checked, distinct, errors_of, is_gap
 from ..._utils.names import row_names
 from ..._utils.results import ConfidenceInterval
+from ..._utils.tags import OfSums
 from ..._utils.types import ArrayLike, Groups, LabelsLike, MetricFunction, Raters, Seed, Weights
 from .intervals import interval_at, interval_from, with_ends
 from .rater_comparison import named_raters
@@ -107,13 +108,15 @@ def rater_group_difference(
     root, or few samples of a group differ from the others, the interval is that of square-and-add,
     from ``d − sqrt((T_a − l_a)² + (u_b − T_b)²)`` to ``d + sqrt((u_a − T_a)² + (T_b − l_b)²)``,
     with the estimates T and the intervals [l, u] of both groups (Newcombe 1998): what they share
-    then does not narrow it. A group whose samples all lie in one block has no interval; give a
-    larger `n_blocks`.
+    then does not narrow it. Coefficients of agreement have that interval with the correlation ρ of
+    both, less ``2ρ (T_a − l_a)(u_b − T_b)`` under the root (Zou and Donner 2008). A group whose
+    samples all lie in one block has no interval; give a larger `n_blocks`.
 
     References
     ----------
     Newcombe (1998), Interval estimation for the difference between independent proportions.
-    Statistics in Medicine 17, 873–890.
+    Statistics in Medicine 17, 873–890. Zou and Donner (2008), Construction of confidence limits
+    about effect measures: a general approach. Statistics in Medicine 27, 1693–1702.
 
     Examples
     --------
@@ -152,18 +155,26 @@ def rater_group_difference(
     block = np.zeros(len(labels), dtype=np.intp)
     block[at] = rows.code
     one, other = (s.statistic.without_rows(rows._replace(code=block[s.counts])) for s in sides)
-    T = sides[0].found.estimate - sides[1].found.estimate
-    V_row = row_variance(Replicates(T, one - other), np.bincount(rows.code))
-    return _difference(sides, V_row, confidence_level)
+    T_one, T_other = (side.found.estimate for side in sides)
+    sizes = np.bincount(rows.code)
+    V_one, V_other, V_row = (
+        row_variance(Replicates(*of), sizes)
+        for of in ((T_one, one), (T_other, other), (T_one - T_other, one - other))
+    )
+    return _difference(sides, V_row, (V_one + V_other - V_row) / 2, confidence_level)
 
 
-def _difference(sides: list[_Side], V_row: float, level: float) -> ConfidenceInterval:
-    """The interval of the difference, whose variance over samples is known."""
+def _difference(
+    sides: list[_Side], V_row: float, shared: float, level: float
+) -> ConfidenceInterval:
+    """The interval of the difference, whose variance over samples is known, and the covariance."""
     intervals, panels, apart, n_raters = [], [], False, 0
+    of_sums = True
     for statistic, design, found, _ in sides:
         scarce = scarce_ends(statistic, design.panel is not None, level)
         intervals.append(interval_at(statistic, found, design, level, scarce))
         apart |= scarce is not None or statistic.signed_root
+        of_sums &= statistic.metric is not None and isinstance(statistic.metric.tags, OfSums)
         if design.panel is not None:
             panels.append(of_raters(found, design, statistic.second_order))
             n_raters += design.panel.n_raters
@@ -173,9 +184,17 @@ def _difference(sides: list[_Side], V_row: float, level: float) -> ConfidenceInt
     d, low, high, _ = difference
     # undefined without one rater of a group, and of the other group there is no posterior
     if apart or np.isnan(spread.variance):
-        low = d - float(np.hypot(a.estimate - a.low, b.high - b.estimate))
-        high = d + float(np.hypot(a.high - a.estimate, b.estimate - b.low))
+        error = a.standard_error * b.standard_error
+        # of few samples, or near 0, a correlation is not known
+        rho = float(np.clip(shared / error, -1, 1)) if of_sums and error > 0 else 0.0
+        low = d - _square_and_add(a.estimate - a.low, b.high - b.estimate, rho)
+        high = d + _square_and_add(a.high - a.estimate, b.estimate - b.low, rho)
     return with_ends(difference, low, high, n_raters=n_raters or None)
+
+
+def _square_and_add(one: float, other: float, rho: float) -> float:
+    """The reach of a difference, from those of two estimates with the correlation ρ."""
+    return float(np.sqrt(max(one**2 + other**2 - 2 * rho * one * other, 0.0)))
 
 
 def _members(rater_groups, labels: Annotations, compare) -> list[tuple[Any, Mask]]:

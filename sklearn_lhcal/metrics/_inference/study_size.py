@@ -21,9 +21,18 @@ from ..._utils.checks import checked, is_count
 from ..._utils.results import result
 from ..._utils.types import ArrayLike, Floats, Groups, Integers, MetricFunction, Seed, Weights
 from .rater_comparison import named_raters
-from .replicates import Statistic, statistic_of
+from .replicates import MeanStatistic, Statistic, statistic_of
 from .scarce import scarce_ends
-from .two_way import FEW_RATERS, Blocks, Panel, over_panels, spread_of
+from .two_way import (
+    FEW_RATERS,
+    LEAST_OF_MEANS,
+    Blocks,
+    Panel,
+    of_biases,
+    of_points,
+    over_panels,
+    spread_of,
+)
 
 # raters whose pairs are looked at, and samples that a pair needs
 _MOST = 12
@@ -122,6 +131,8 @@ class StudySize(NamedTuple):
     confidence_level : float
     n_blocks : int
         Of the jackknife that is to be used.
+    is_mean : bool
+        Whether the metric is a mean over samples.
     """
 
     n_raters: Integers
@@ -135,11 +146,13 @@ class StudySize(NamedTuple):
     reading_pairs: float
     confidence_level: float
     n_blocks: int
+    is_mean: bool = False
 
     def half_width(self, n_rows: ArrayLike, n_raters: ArrayLike, per_row: ArrayLike) -> Floats:
         """Half of the expected width of the interval: n samples, R readers, m labels a sample.
 
-        From what the jackknives of such a study are on average, as `over_panels` reads them.
+        From what the jackknives of such a study are on average, as `confidence_interval` reads
+        them.
         """
         n, R, m = (np.asarray(a, dtype=float) for a in (n_rows, n_raters, per_row))
         of_readings = self.ratings / m + _share(self.reading_pairs, m)
@@ -153,6 +166,13 @@ class StudySize(NamedTuple):
         noise = (excess + cells) ** 2 / (R - 1) + cells**2 / df_row
         part = excess + cells, cells, np.where(counted, noise, 0.0), None
         V, df, _ = over_panels(rows, df_row, [part])
+        if self.is_mean:
+            # what labels add to a reader's mean, and the squares of readers' distances
+            noise = R * np.maximum(cells, np.finfo(float).tiny)
+            sq = np.maximum(self.raters + noise, 0.0)
+            sigma2, p = of_biases(sq[None], noise[None], R)
+            of_few = of_points(rows + sigma2 / R, p, df_row)
+            V, df = np.where(R < LEAST_OF_MEANS, (V, df), of_few)
         return stdtrit(df, (1 + self.confidence_level) / 2) * np.sqrt(V)
 
 
@@ -176,8 +196,7 @@ def study_size(
 
     The jackknives of `confidence_interval` give the variance components of the pilot. The variance
     of another design follows from ``V(n, R, m) = A/n + B/R + C/(nm)`` with n samples, R readers and
-    m labels per sample. Its interval has Satterthwaite's degrees of freedom, also where
-    `confidence_interval` has those of a posterior.
+    m labels per sample, and the width of its interval as `confidence_interval` makes it.
 
     Parameters
     ----------
@@ -287,6 +306,7 @@ def study_size(
         **at_least_0,
         confidence_level=confidence_level,
         n_blocks=n_blocks or statistic.most_blocks,
+        is_mean=isinstance(statistic, MeanStatistic),
     )
     needed = _rows_needed(pilot, half_width)
     dfs = (design.rows.n - 1.0, df_of_raters(panel.df + 1), pairs.df)

@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.optimize import brentq
 from scipy.special import digamma, polygamma
 from scipy.stats import t as student
 
@@ -33,6 +32,8 @@ LEAST_OF_MEANS = 4
 _LABELS = 5
 # points of σ², and the farthest, in units of the largest sq_r + noise_r
 _POINTS, _FARTHEST = 200, 100.0
+# of Newton, to all digits wherever it starts
+_STEPS = 8
 # what messages advise
 FIXED_RATERS = 'raters="fixed" gives the interval for these raters and new samples.'
 # share of the samples that may hang on one rater
@@ -351,12 +352,10 @@ def posterior(found: Replicates, design) -> tuple[Floats, Floats] | None:
     has shape_r σ², beside R_r of samples and labels. However unequal the loads, each rater tells
     of the same σ²:
 
-        sq_r = (T − T_(r))²/shape_r,   noise_r = R_r/shape_r,   E sq_r = σ² + noise_r,
-        log p(σ²) = −(B − 1)/2B · Σ_r [log(σ² + noise_r) + sq_r/(σ² + noise_r)]
+        sq_r = (T − T_(r))²/shape_r,   noise_r = R_r/shape_r,   E sq_r = σ² + noise_r.
 
-    over the B raters without whom T is defined. Without labels p is flat in log(σ² + ν), ν a fifth
-    of the harmonic mean of noise_r. R_r is the jackknife over samples; it is uncertain if r has few
-    cells, m_r, and becomes
+    `of_biases` has p(σ²), of the B raters without whom T is defined. R_r is the jackknife over
+    samples; it is uncertain if r has few cells, m_r, and becomes
 
         (m_r R_r + 5 alike_r ΣR/Σalike)/(m_r + 5).
 
@@ -376,27 +375,41 @@ def posterior(found: Replicates, design) -> tuple[Floats, Floats] | None:
     if B < LEAST_OF_MEANS or not R.any():
         return None
     R = (m * R + _LABELS * alike * R.sum() / alike.sum()) / (m + _LABELS)
-    sq = (T - T_r) ** 2 / shape
-    noise = R / shape
-    nu = 1 / np.mean(1 / noise) / 5
-    u = np.log1p(_FARTHEST * (sq + noise).max() / nu) * (np.arange(_POINTS) + 0.5) / _POINTS
+    sigma2, p = of_biases((T - T_r) ** 2 / shape, R / shape, B)
+    return C2 * sigma2, p
+
+
+def of_biases(sq, noise, B) -> tuple[Floats, Floats]:
+    """Points of σ², first axis, and how likely these are, by what raters, first axis, are beside T.
+
+    ``log p(σ²) = −(B − 1)/2 · mean_r [log(σ² + noise_r) + sq_r/(σ² + noise_r)]``; without labels
+    flat in log(σ² + ν), ν a fifth of the harmonic mean of noise_r. B raters may be all alike.
+    """
+    nu = 1 / np.mean(1 / noise, axis=0) / 5
+    u = np.multiply.outer(
+        (np.arange(_POINTS) + 0.5) / _POINTS, np.log1p(_FARTHEST * (sq + noise).max(axis=0) / nu)
+    )
     sigma2 = nu * np.expm1(u)
     E = sigma2[:, None] + noise
-    log_p = -(B - 1) / (2 * B) * (np.log(E) + sq / E).sum(axis=1)
-    p = np.exp(log_p - log_p.max())
-    return C2 * sigma2, p / p.sum()
+    log_p = -(B - 1) / 2 * (np.log(E) + sq / E).mean(axis=1)
+    p = np.exp(log_p - log_p.max(axis=0))
+    return sigma2, p / p.sum(axis=0)
 
 
 def over_panels(V_row, df_row, panels: Sequence[tuple[Any, Any, Any, Any]]) -> Spread:
     """The variance over samples and the raters of independent panels, from `of_raters` of each.
 
-    Where all have a posterior it is s² of `over_posteriors`. Else V = V_row + Σ max(V_rat − V_cell,
+    Where all have a posterior it is s² of `of_points`. Else V = V_row + Σ max(V_rat − V_cell,
     0): the jackknife over raters counts what single labels add, which is in V_row too.
     """
     V_rat, V_cell, noise, posteriors = zip((0.0, 0.0, 0.0, ()), *panels, strict=True)
     components = VarianceComponents(V_row, sum(V_rat), sum(V_cell))
     if any(posteriors) and all(posteriors[1:]):
-        return Spread(*over_posteriors(V_row, df_row, posteriors[1:]), components)
+        points, p = np.zeros(1), np.ones(1)
+        for C2_sigma2, probability in posteriors[1:]:
+            points = np.add.outer(points, C2_sigma2).ravel()
+            p = np.multiply.outer(p, probability).ravel()
+        return Spread(*of_points(V_row + points, p, df_row), components)
     V = V_row + sum(np.maximum(a - b, 0.0) for a, b in zip(V_rat, V_cell, strict=True))
     # Satterthwaite's degrees of freedom
     noise = V_row**2 / df_row + sum(noise)
@@ -406,10 +419,11 @@ def over_panels(V_row, df_row, panels: Sequence[tuple[Any, Any, Any, Any]]) -> S
     return Spread(V, df, components)
 
 
-def over_posteriors(V_row, df_row, posteriors) -> tuple[float, float]:
+def of_points(V: Floats, p: Floats, df_row) -> tuple[Any, Any]:
     """s² and degrees of freedom df of Student's t for the variance V = V_row + Σ C₂σ².
 
-    The logarithm of its variance has, as that of V with df_row degrees of freedom, the mean and the
+    V has points, first axis, that are likely as p. The logarithm of s² has, as that of V with
+    df_row degrees of freedom, the mean and the
     variance (Smyth 2004)
 
         log s² + g(df) = E log V + g(df_row),   ψ′(df/2) = Var log V + ψ′(df_row/2),
@@ -417,14 +431,14 @@ def over_posteriors(V_row, df_row, posteriors) -> tuple[float, float]:
     with g(x) = log(x/2) − ψ(x/2). Its quantiles are those of the mixture of Student's t over V to
     1% or 2%, in the far tails to 10%.
     """
-    V, p = V_row, 1.0
-    for C2_sigma2, probability in posteriors:
-        V = np.add.outer(V, C2_sigma2)
-        p = np.multiply.outer(p, probability)
-    E = (p * np.log(V)).sum()
-    v = (p * (np.log(V) - E) ** 2).sum() + polygamma(1, df_row / 2)
-    # 1/x < ψ′(x) < 1/x + 1/x²
-    df = 2 * brentq(lambda x: polygamma(1, x) - v, 1 / v, (1 + np.sqrt(1 + 4 * v)) / (2 * v))
+    E = (p * np.log(V)).sum(axis=0)
+    v = (p * (np.log(V) - E) ** 2).sum(axis=0) + polygamma(1, df_row / 2)
+    # Newton's steps for 1/ψ′, which is convex, from below: 1/x < ψ′(x) < 1/(x − ½)
+    half = 0.5 + 1 / v
+    for _ in range(_STEPS):
+        slope = polygamma(1, half)
+        half = half + slope * (1 - slope / v) / polygamma(2, half)
+    df = 2 * half
     g_row, g = (np.log(x / 2) - digamma(x / 2) for x in (df_row, df))
     return np.exp(E + g_row - g), df
 
