@@ -184,10 +184,10 @@ def warn_unconverged(message: str) -> None:
     warn(message, ConvergenceWarning)
 
 
-def warn_alike(names: NDArray, what: str) -> None:
+def warn_alike(names: NDArray, what: str, remedy: str = "see tidy= of label_table") -> None:
     """Warn of names that differ only in case or blanks, and of text that once was no name."""
     text = [name for name in names.tolist() if isinstance(name, str)]
-    alike = "differ only in case or blanks, see tidy= of label_table"
+    alike = f"differ only in case or blanks, {remedy}"
     notes = [f"{group} {alike}" for group in spelt_alike(names)]
     notes += [f"{name!r} may be a missing value" for name in text if plainly(name) in _GAPS]
     notes += [f"{name!r} may be a list, see label_table" for name in text if name[:1] in ("[", "{")]

@@ -6,7 +6,15 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from .._utils.checks import as_floats, check_same_length, checked, errors_of, is_gap, n_rows
+from .._utils.checks import (
+    as_floats,
+    check_same_length,
+    checked,
+    errors_of,
+    is_gap,
+    n_rows,
+    warn_alike,
+)
 from .._utils.names import check_row_names, row_names, typed
 from .._utils.types import ArrayLike, Floats, Integers, NDArray
 from ._long_table import as_columns, coded, named_by, rater_names
@@ -90,6 +98,11 @@ class Readings(NamedTuple):
             A row without a case, reader, condition or truth, a truth other than 0 and 1, two truths
             of a case, two scores of a reader for a case in one condition, no score at all.
 
+        Warns
+        -----
+        UserWarning
+            Readers that differ only in case or blanks.
+
         Examples
         --------
         >>> table = {"case": [1, 1, 2], "who": ["A", "B", "A"], "score": [5, 4, 2]}
@@ -105,6 +118,7 @@ class Readings(NamedTuple):
         case, cases = coded(items, "item")
         who, names = coded(readers, "reader")
         m, conditions = coded(under, "condition")
+        warn_alike(names, "readers", "name them alike")
         unnamed = np.min([case, who, m], axis=0) < 0
         _check_none(unnamed, "row {} has no item, reader or condition; name it.", np.arange(len(m)))
         said = _numbers(scores, "score")

@@ -1,11 +1,12 @@
 """Tables of labels and predictions in files: read, named, and brought into one order of rows."""
 
 import hashlib
-from collections.abc import Sequence
+import re
+from collections.abc import Container, Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from .._utils.checks import errors_of
+from .._utils.checks import errors_of, warn
 from .._utils.files import paths_of, read_file
 
 # A first column of this name names the rows, whatever it holds.
@@ -13,6 +14,8 @@ ID_NAMES = ("id", "item", "row", "image", "case")
 
 # Of tables of counts and predictions: a page of more takes hours.
 MOST_COLUMNS = 1_000
+
+_PERCENT = re.compile(r"\s*[-+]?\d+([.,]\d+)?\s*%\s*")
 
 
 class Table(NamedTuple):
@@ -106,6 +109,20 @@ def _stripped(frame) -> tuple:
             frame[name] = text
             notes.append(f"blanks were stripped from {n} values of column {name!r}.")
     return frame, notes
+
+
+def from_percent(column):
+    """Text such as 97% as numbers, 0.97, where all cells of the column that are given are that."""
+    given = column.dropna()
+    if len(given) and given.map(lambda cell: bool(_PERCENT.fullmatch(str(cell)))).all():
+        return column.map(lambda cell: float(str(cell).strip(" %").replace(",", ".")) / 100)
+    return column
+
+
+def warn_unmapped(changes: Iterable[str], known: Container[str]) -> None:
+    """Warn of entries of --map that change nothing."""
+    if unmet := [old for old in changes if old not in known]:
+        warn(f"--map: nothing is called {', '.join(map(repr, unmet[:10]))}.")
 
 
 def _without_ids(frame, id_column: str | None, file: str) -> tuple:

@@ -13,7 +13,7 @@ from ..label_histogram import Readings
 from ..metrics import reader_study
 from . import _page
 from ._figures import drawn_by
-from ._files import as_ids, facts_of
+from ._files import as_ids, facts_of, from_percent, warn_unmapped
 from ._report import Report, head
 from ._words import said
 
@@ -81,8 +81,13 @@ def _read(path: Path, options: Namespace) -> tuple[Readings, Any]:
         )
     case, reader, condition, score, truth = columns
     if options.map:
-        said = as_ids(table[truth]).replace(options.map)
-        table[truth] = [{"0": 0, "1": 1}.get(one, one) for one in said]
+        renamed = [reader, condition, truth]
+        known = {name for of in renamed for name in as_ids(table[of]).dropna()}
+        warn_unmapped(options.map, known)
+        for of in renamed:
+            table[of] = as_ids(table[of]).replace(options.map)
+        table[truth] = [{"0": 0, "1": 1}.get(one, one) for one in table[truth]]
+    table[score] = from_percent(table[score])
     how = {"item": case, "reader": reader, "condition": condition, "score": score, "truth": truth}
     readings = Readings.from_long(table, **how)
     of_case = table.groupby(case)[patient or case].first()

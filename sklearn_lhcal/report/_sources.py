@@ -16,7 +16,7 @@ from .._utils.checks import errors_of, take_rows, warn
 from .._utils.files import paths_of, read_source, sheets_of
 from .._utils.names import column_names, sorted_names
 from ..label_histogram import Annotations, label_table
-from ._files import Table, as_ids, facts_of
+from ._files import Table, as_ids, facts_of, from_percent, warn_unmapped
 from ._study import SHOWN, Step, Study, read_study
 
 Tables = Mapping[str, Table]
@@ -139,6 +139,16 @@ def studies_of(tables: Tables, options: Namespace) -> dict[str, Study]:
 
     Of several findings it is about one, and holds the studies of all.
     """
+    # what --map may change
+    options = Namespace(**vars(options), met=set())
+    studies = _of_findings(tables, options)
+    costs = tables["costs"].ids if "costs" in tables else None
+    warn_unmapped(options.map, options.met.union([] if costs is None else costs))
+    return studies
+
+
+def _of_findings(tables: Tables, options: Namespace) -> dict[str, Study]:
+    """The studies of one finding, which hold those of all."""
     if not (options.finding or options.only):
         return _studies_of(tables, options)
     if options.decision:
@@ -423,6 +433,7 @@ def _no_answers(left_out) -> list[Step]:
 
 def _mapped(what: str, n_cells: Tally, options: Namespace) -> list[Step]:
     """What --map changed, and in how many cells."""
+    options.met.update(n_cells.keys())
     words = what + " {!r} read as {!r}, by --map"
     changes = [(old, new) for old, new in options.map.items() if old in n_cells]
     return [Step(words.format(old, new), int(n_cells[old])) for old, new in changes]
@@ -484,6 +495,7 @@ def _maps(changes: Mapping[str, str]) -> str:
 
 def _predictions(frame, votes: Tally, options: Namespace) -> tuple:
     """Named class probabilities by the names of judges, notes of them, and what --map changed."""
+    frame = frame.apply(from_percent)
     if options.predicted_labels or not frame.select_dtypes(["number", "bool"]).shape[1]:
         return _hard(frame, votes, options)
     _check_numbers(frame, "proba")

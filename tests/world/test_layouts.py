@@ -7,6 +7,7 @@ import gzip
 import json
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
@@ -714,3 +715,76 @@ def test_tidied_labels_take_the_spelling_of_given_classes():
     rows["l"] = ["1 - none", "1 - mild", "2", "2"]
     with pytest.raises(ValueError, match=r"are \['mild', 'none'\] at once"):
         label_table(rows, **how, classes=["none", "mild"])
+
+
+P = pd.DataFrame(
+    [[0.12, 0.88], [0.9, 0.1], [0.45, 0.55]],
+    pd.Index(["001", "002", "003"], name="id"),
+    ["mild", "severe"],
+)
+SAVED = {
+    "probabilities": lambda p: p,
+    "classes in another order": lambda p: p[["severe", "mild"]],
+    "per cent": lambda p: 100 * p,
+    "per cent with their sign": lambda p: (100 * p).map("{:g}%".format),
+    "per cent of a German sheet": lambda p: (
+        (100 * p).map("{:.1f} %".format).replace(r"\.", ",", regex=True)
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", ["csv", "xlsx"])
+@pytest.mark.parametrize("name", SAVED)
+def test_saved_probabilities(name, kind, tmp_path, monkeypatch):
+    """Whatever they are written as, and labels in words, by the command and around a calibrator."""
+    labels = pd.DataFrame(
+        {"case": ["001", "002", "003"], "reader": "Ann", "label": ["severe", "mild", "severe"]}
+    )
+    labels.to_csv(tmp_path / "labels.csv", index=False)
+    file = tmp_path / f"model.{kind}"
+    table = SAVED[name](P).reset_index()
+    table.to_csv(file, index=False) if kind == "csv" else table.to_excel(file, index=False)
+    studies = {}
+    monkeypatch.setattr(command, "_first", lambda study: studies.setdefault("", study) and [])
+    files = ["--annotations", str(tmp_path / "labels.csv"), "--proba", str(file)]
+    files += ["--columns", "case", "reader", "label", "--output", str(tmp_path / "out")]
+    assert command.main(["report", *files, "--dry-run"]) == 0
+    study = studies[""]
+    np.testing.assert_allclose(study.z, P.loc[study.ids, study.classes], rtol=1e-12)
+
+
+def test_words_that_change_nothing_are_told(tmp_path, monkeypatch):
+    pd.DataFrame(ROWS, columns=NAMES).to_csv(tmp_path / "labels.csv", index=False)
+    P.to_csv(tmp_path / "model.csv")
+    studies = {}
+    monkeypatch.setattr(command, "_first", lambda study: studies.setdefault("", study) and [])
+    files = ["--annotations", str(tmp_path / "labels.csv"), "--proba", str(tmp_path / "model.csv")]
+    files += ["--map", "Mild=mild", "--output", str(tmp_path / "out"), "--dry-run"]
+    assert command.main(["report", *files, "--columns", *NAMES]) == 0
+    assert "--map: nothing is called 'Mild'." in studies[""].notes
+
+
+@pytest.mark.parametrize("scores", [[10, 80, 30, 90, 60], ["10%", "80%", "30%", "90%", "60%"]])
+def test_readers_under_two_spellings_and_scores_in_per_cent(scores, tmp_path):
+    """One of ten names is spelt otherwise: told, and mended by --map."""
+    readings = pd.DataFrame(
+        [
+            (case, reader, condition, scores[(3 * case + 2 * who + under) % 5], case % 2)
+            for case in range(12)
+            for who, reader in enumerate(["Ann", "Bob", "Cem", "Dia", "Eva"])
+            for under, condition in enumerate(["aided", "unaided"])
+        ],
+        columns=["case", "reader", "condition", "score", "truth"],
+    )
+    readings.loc[readings["reader"].eq("Cem") & readings["condition"].eq("aided"), "reader"] = "cem"
+    readings.to_csv(tmp_path / "readings.csv", index=False)
+    found = []
+    for more in ([], ["--map", "cem=Cem"]):
+        out = tmp_path / str(len(more))
+        files = ["--readings", str(tmp_path / "readings.csv"), "--output", str(out)]
+        assert command.main(["report", *files, *more, "--quiet"]) == 0
+        found.append((out / "report.json").read_text())
+    assert "differ only in case or blanks" in found[0]
+    assert "read under one condition only" in found[0]
+    assert "differ only in case or blanks" not in found[1]
+    assert "read under one condition only" not in found[1]

@@ -449,8 +449,8 @@ def _warn(values: dict, parts: list[Contrast], difference, several: Mask) -> Non
     if several.any():
         J = several.sum(axis=0).min()
         warn_of_few(J, J, "reader")
-        if 0 < several.all(axis=1).sum() < J:
-            warn("Some readers read under one condition only.")
+        if 0 < several.all(axis=1).sum() < several.any(axis=1).sum():
+            warn("Some readers read under one condition only: each mean is of its own readers.")
     if any(one.standard_error == 0 for one in (*values.values(), difference) if one):
         warn("A variance is 0: no p-value of a difference follows.")
     for m, part in zip(values, parts, strict=True):
