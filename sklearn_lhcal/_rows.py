@@ -52,6 +52,8 @@ Owner = TypeVar("Owner")
 # So many samples, and standard errors, make a warning of exchanged classes.
 _FEW = 20
 _ERRORS = 4.0
+# of classes that are grades, a column each
+_MOST_GRADES = 1000
 
 
 @dataclass(eq=False, repr=False)
@@ -247,9 +249,10 @@ def with_votes(
     """The labels, and the prediction as probabilities: 1-D labels that a model gives are certain.
 
     1-D numbers that are not whole, or not above 1, are probabilities of the second class, as
-    everywhere. With `add`, grades that nobody gave join those of the labels.
+    everywhere. With `add`, grades that nobody gave join those of the labels, and numbers above 1
+    are grades that need not be whole.
     """
-    if not _are_labels(prediction):
+    if not _are_labels(prediction, fractions=add):
         return labels, prediction
     each = plain_array(prediction, "prediction").tolist()
     gap = next((row for row, label in enumerate(each) if is_gap(label)), None)
@@ -257,7 +260,7 @@ def with_votes(
         items = getattr(labels, "items", None)
         item = gap if items is None else items[gap]
         raise ValueError(f"prediction has no label of sample {item}; leave it out of y as well.")
-    said = read_labels(prediction)
+    said = read_labels(prediction, fractions=add)
     if add:
         labels = with_grades(labels, said)
     classes = names_of(labels)
@@ -281,18 +284,22 @@ def with_grades(labels: Labels, *others: Labels) -> Labels:
     classes = [side.classes for side in (labels, *others)]
     if not all(names is not None and is_numeric(names) for names in classes):
         return labels
-    return labels.in_order(np.unique(np.concatenate(classes)))
+    grades = np.unique(np.concatenate(classes))
+    if len(grades) > _MOST_GRADES:
+        raise ValueError(f"There are {len(grades)} different grades; round them.")
+    return labels.in_order(grades)
 
 
-def _are_labels(prediction) -> bool:
-    """Whether a prediction is one label per sample."""
+def _are_labels(prediction, fractions: bool = False) -> bool:
+    """Whether a prediction is one label per sample; `fractions` may be grades."""
     if prediction is None or hasattr(prediction, "disagreement"):
         return False
     a = plain_array(prediction, "prediction")
-    if a.ndim != 2:
+    if a.ndim == 1 and a.dtype.kind == "f":
         # of numbers that a table made floats
-        whole = a.dtype.kind == "f" and bool((a > 1).any() and (a % 1 == 0)[~np.isnan(a)].all())
-        return a.ndim == 1 and (a.dtype.kind != "f" or whole)
+        return bool((a > 1).any() and (fractions or (a % 1 == 0)[~np.isnan(a)].all()))
+    if a.ndim != 2:
+        return a.ndim == 1
     whole = a.dtype.kind in "iub" and (a.sum(axis=1) != 1).any()
     if whole or (a.shape[1] == 1 and a.dtype.kind != "f") or holds_text(a):
         raise ValueError(

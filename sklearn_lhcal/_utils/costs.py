@@ -33,7 +33,10 @@ class Costs(NamedTuple):
         d = any_array(decisions, "decisions")
         D = self.C.shape[-1]
         if d.ndim != 1 or not d.size:
-            raise ValueError(f"decisions must be 1-D, one per sample, got shape {d.shape}.")
+            raise ValueError(
+                f"decisions must be 1-D, one per sample, got shape {d.shape}; of probabilities "
+                "take bayes_decision(proba, cost_matrix)."
+            )
         named = self.decisions is not None and self.decisions.dtype.kind == "b"
         if d.dtype.kind == "b" and D == 2 and not named:
             # whether the second one is taken

@@ -363,10 +363,11 @@ def given_order(labels) -> list | None:
     return list(dtype.categories) if getattr(dtype, "ordered", False) is True else None
 
 
-def read_labels(y, *, name: str = "y", empty_rows: bool = False) -> Labels:
+def read_labels(y, *, name: str = "y", empty_rows: bool = False, fractions: bool = False) -> Labels:
     """The one reader of ``y``, of any form that `check_counts` takes.
 
-    With `empty_rows` a sample of counts may have no labels.
+    With `empty_rows` a sample of counts may have no labels; with `fractions` 1-D numbers are grades
+    that need not be whole.
     """
     if isinstance(y, Labels):
         return y
@@ -383,7 +384,7 @@ def read_labels(y, *, name: str = "y", empty_rows: bool = False) -> Labels:
     if a.ndim == 2 and a.shape[1] == 1:
         a = column_or_1d(a, warn=True)
     if a.ndim == 1:
-        labels = Labels(*one_hot(a), single=True)
+        labels = Labels(*one_hot(a, fractions), single=True)
         order = given_order(y)
         if order is None:
             return labels

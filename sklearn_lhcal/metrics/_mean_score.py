@@ -30,7 +30,11 @@ def _scores_of(rows: Rows, scores: Scores) -> Floats:
     s = as_floats([] if scores is None else scores, "scores")
     check_finite(s, "scores")
     if s.shape != names.shape or np.abs(s).max() > _LARGEST:
-        raise ValueError(f"scores must be one number for each class of {names.tolist()[:20]}.")
+        example = dict.fromkeys(names.tolist()[:-1], 0) | {names[-1]: 1}
+        raise ValueError(
+            f"scores must be one number for each class of {names.tolist()[:20]}: scores={example} "
+            f"gives the share of {names[-1]!r}."
+        )
     return s
 
 

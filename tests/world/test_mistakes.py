@@ -10,7 +10,9 @@ from sklearn_lhcal.metrics import (
     decision_risk,
     expected_accuracy,
     mean_score,
+    paired_difference,
     prediction_powered,
+    score_bias,
 )
 
 rng = np.random.default_rng(0)
@@ -80,3 +82,19 @@ def test_a_judge_gives_grades_that_no_person_gave(scores):
         for y in (people, named)
     )
     assert seen == pytest.approx(all_grades)
+
+
+def test_means_of_several_runs_of_a_judge_are_grades():
+    """4.5 is a grade that no person gave; the bias is that of the numbers themselves."""
+    runs = (GRADES[:, 1] + GRADES[:, 2]) / 2
+    by_hand = np.mean(runs - GRADES[:, 0])
+    assert score_bias(GRADES[:, 0], runs) == pytest.approx(by_hand)
+    found = prediction_powered(mean_score, GRADES[:40, 0], None, runs[:40], runs[40:], None)
+    assert found.low < GRADES[:40, 0].mean() < found.high
+    with pytest.raises(ValueError, match="1200 different grades; round them"):
+        score_bias(np.arange(1200) % 5, rng.uniform(1, 5, 1200))
+
+
+def test_metrics_of_labels_alone_compare_no_predictions():
+    with pytest.raises(ValueError, match="mean_score is of labels alone"):
+        paired_difference(mean_score, LABEL, P, P[::-1])

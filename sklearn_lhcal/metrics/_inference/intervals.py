@@ -290,6 +290,8 @@ def paired_difference(
     """
     how_read = sample_weight, groups, options, raters
     one = other = statistic_of(metric, y, prediction, *how_read)
+    if one.metric is not None and one.metric.tags.of_labels:
+        raise ValueError(f"{one.metric.name} is of labels alone: no prediction changes it.")
     if reference is not prediction:
         other = statistic_of(metric, y, reference, *how_read)
     design = one.design(raters, n_blocks, check_random_state(random_state))

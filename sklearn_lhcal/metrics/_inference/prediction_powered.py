@@ -194,8 +194,13 @@ def _check_groups(groups, groups_rest) -> None:
 def _read(metric: Metric, y, own: tuple, proxy, others: tuple) -> tuple[MeanStatistic, ...]:
     """A mean by people's labels, and by the proxy's of the same samples and of the rest."""
     labels = read_labels(y)
-    said = [read_labels(proxy, name="proxy"), read_labels(others[0], name="proxy_rest")]
-    if metric.tags.ordered:
+    graded = metric.tags.ordered
+    given = {"proxy": proxy, "proxy_rest": others[0]}
+    said = []
+    for name, each in given.items():
+        with errors_of(name):
+            said.append(read_labels(each, name=name, fractions=graded))
+    if graded:
         labels = with_grades(labels, *said)
     check_same_length(len(labels), proxy=proxy)
     check_row_names(y=y, proxy=proxy)

@@ -18,7 +18,7 @@ from sklearn.utils import check_random_state
 
 from ..._rows import Annotations, PredictionLike
 from ..._utils.checks import checked, is_count
-from ..._utils.results import result
+from ..._utils.results import DataFrame, frame_of, result
 from ..._utils.types import ArrayLike, Floats, Groups, Integers, MetricFunction, Seed, Weights
 from .rater_comparison import named_raters
 from .replicates import MeanStatistic, Statistic, statistic_of
@@ -147,6 +147,15 @@ class StudySize(NamedTuple):
     confidence_level: float
     n_blocks: int
     is_mean: bool = False
+
+    def to_frame(self) -> "DataFrame":
+        """A pandas DataFrame, one row for each design."""
+        ends = {
+            "per_row": self.per_row,
+            "n_rows": self.n_rows,
+            "n_rows_interval": self.n_rows_range,
+        }
+        return frame_of({"n_raters": self.n_raters}, **ends)
 
     def half_width(self, n_rows: ArrayLike, n_raters: ArrayLike, per_row: ArrayLike) -> Floats:
         """Half of the expected width of the interval: n samples, R readers, m labels a sample.
