@@ -91,7 +91,7 @@ def test_means_of_several_runs_of_a_judge_are_grades():
     assert score_bias(GRADES[:, 0], runs) == pytest.approx(by_hand)
     found = prediction_powered(mean_score, GRADES[:40, 0], None, runs[:40], runs[40:], None)
     assert found.low < GRADES[:40, 0].mean() < found.high
-    with pytest.raises(ValueError, match="1200 different grades; round them"):
+    with pytest.raises(ValueError, match=r"120\d different grades; round them"):
         score_bias(np.arange(1200) % 5, rng.uniform(1, 5, 1200))
 
 
