@@ -3,6 +3,7 @@ samples.
 
     python benchmarks/calibrators.py likelihood [--draws 5] [--cifar10h FILE.npz]
     python benchmarks/calibrators.py ensembles [--draws 3]
+    python benchmarks/calibrators.py folds [--draws 3]
     python benchmarks/calibrators.py rows [--draws 20]
     python benchmarks/calibrators.py around [--draws 10]
     python benchmarks/calibrators.py subgroups|mended [--draws 30]
@@ -17,6 +18,13 @@ takes two minutes on one core.
 "ensembles": calibrators around ensembles, on 1,000 digits in five folds, and the rest for the test.
 Printed: mean log losses of the ensemble, a sigmoid, and our methods around the ensemble over
 splits; and the largest difference from the same methods on saved out-of-fold probabilities.
+
+"folds": the stacked calibrator around boosters and others, which keeps a fit on all samples, or the
+folds' fits (``ensemble=True``), and scikit-learn's default, a sigmoid for each fold. Four simulated
+designs, 500 and 4,000 training samples, 10,000 for the test; breast cancer and digits, half for the
+test. Printed: log loss of the ensemble divided by that of either of the others, geometric means;
+and the mean probability of the last class divided by its rate in the test, after a fit on all
+samples and of the ensemble.
 
 "rows": how many samples a number needs: those at which its 95% interval is narrow enough, and those
 from which a calibrator helps. Three problems with known class probabilities: simulated samples of 3
@@ -42,6 +50,7 @@ are in ``lib/subgroup_maps.py``.
 import argparse
 import warnings
 from functools import cache
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -49,11 +58,12 @@ from lib import peer_table, subgroup_maps
 from lib.peer_sets import LISTS
 from maps import VOTES, voted
 from sklearn.calibration import CalibratedClassifierCV
-from sklearn.datasets import load_digits
+from sklearn.datasets import load_breast_cancer, load_digits, make_classification
 from sklearn.decomposition import PCA
 from sklearn.ensemble import (
     BaggingClassifier,
     ExtraTreesClassifier,
+    HistGradientBoostingClassifier,
     RandomForestClassifier,
     VotingClassifier,
 )
@@ -61,6 +71,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import cross_val_predict, train_test_split
 from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 from sklearn_lhcal.calibration import (
     AlphaCalibration,
@@ -214,6 +225,67 @@ def ensembles(draws: int, _) -> None:
         print(",".join([name, *cells, f"{max(away):.1e}"]), flush=True)
 
 
+# --- the folds' fits, or one on all samples ---
+
+RARE = {"weights": [0.96], "n_informative": 4}
+THREE = {"n_classes": 3, "weights": [0.88, 0.09], "n_informative": 6}
+DESIGNS = {
+    "4% of two classes": lambda n, seed: made(n, seed, **RARE),
+    "3% of three classes": lambda n, seed: made(n, seed, **THREE),
+    "two even classes, 20% mislabelled": lambda n, seed: made(n, seed, n_informative=5, flip_y=0.2),
+    "2% by a weak logistic model": lambda n, seed: weak(n, seed),
+    "breast cancer": lambda n, seed: halves(load_breast_cancer, n, seed),
+    "digits": lambda n, seed: halves(load_digits, n, seed),
+}
+MODELS = {
+    "boosting": HistGradientBoostingClassifier(random_state=0),
+    "boosting, early stopping": HistGradientBoostingClassifier(random_state=0, early_stopping=True),
+    "forest": RandomForestClassifier(100, random_state=0),
+    "logistic regression": make_pipeline(StandardScaler(), LogisticRegression(max_iter=500)),
+}
+
+
+def made(n: int, seed: int, **how):
+    X, y = make_classification(n + 10_000, random_state=seed, **how)
+    return X[:n], X[n:], y[:n], y[n:]
+
+
+def weak(n: int, seed: int):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n + 10_000, 20))
+    y = (rng.random(len(X)) < 1 / (1 + np.exp(4.2 - X[:, 0] - X[:, 1] / 2))).astype(int)
+    return X[:n], X[n:], y[:n], y[n:]
+
+
+def halves(load, n: int, seed: int):
+    # of few samples there is one size
+    X, y = load(return_X_y=True)
+    return None if n > 500 else train_test_split(X, y, test_size=0.5, stratify=y, random_state=seed)
+
+
+def folds(draws: int, _) -> None:
+    print("data,samples,classifier,to one fit,to scikit-learn,rate of one fit,rate of the ensemble")
+    for (design, data), n in product(DESIGNS.items(), (500, 4000)):
+        for name, model in MODELS.items():
+            losses, rates = [], []
+            for seed in range(100, 100 + draws):
+                if (drawn := data(n, seed)) is None:
+                    continue
+                X, X_test, y, y_test = drawn
+                ours = [StackedCalibration(model, ensemble=kept) for kept in (False, True)]
+                found = [
+                    m.fit(X, y).predict_proba(X_test)
+                    for m in (*ours, CalibratedClassifierCV(model))
+                ]
+                losses.append([label_log_loss(y_test, p) for p in found])
+                rates.append([p[:, -1].mean() / (y_test == y.max()).mean() for p in found])
+            if losses:
+                one, kept, theirs = np.log(losses).mean(axis=0)
+                cells = [*np.exp([kept - one, kept - theirs]), *np.mean(rates, axis=0)[:2]]
+                cells = (f"{cell:.{d}f}" for cell, d in zip(cells, (3, 3, 2, 2), strict=True))
+                print(f'"{design}",{len(y)},"{name}",{",".join(cells)}', flush=True)
+
+
 # --- how many samples ---
 
 SIZES = (50, 100, 200, 500, 1000, 2000, 5000)
@@ -360,6 +432,7 @@ def around(draws: int, _) -> None:
 STUDIES = {
     "likelihood": (likelihood, 5),
     "ensembles": (ensembles, 3),
+    "folds": (folds, 3),
     "rows": (rows, 20),
     "around": (around, 10),
     "subgroups": (subgroup_maps.subgroups, 30),

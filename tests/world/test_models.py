@@ -11,7 +11,11 @@ import world_cases as world
 from sklearn.base import clone
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.datasets import load_digits
-from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier
+from sklearn.ensemble import (
+    ExtraTreesClassifier,
+    HistGradientBoostingClassifier,
+    RandomForestClassifier,
+)
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression, Perceptron
 from sklearn.metrics import log_loss
@@ -119,6 +123,32 @@ def test_a_forest_of_balanced_classes_where_one_has_6_percent():
         p = world.SCALINGS[key](model).fit(train.X, train.y).predict_proba(test.X)
         assert abs(p[:, 1].mean() - test.y.mean()) < 0.01
         assert log_loss(test.y, p) < most
+
+
+@pytest.mark.slow
+def test_a_rare_class_around_boosting():
+    """2% by a weak model, where a fit on all samples is surer than those of the folds.
+
+    The ensemble of folds has the right rate, and at most the loss of scikit-learn's default.
+    """
+    rates, losses = [], []
+    for seed in range(3):
+        rng = np.random.default_rng(seed)
+        X = rng.normal(size=(14_000, 20))
+        y = (rng.random(14_000) < 1 / (1 + np.exp(4.2 - X[:, 0] - X[:, 1] / 2))).astype(int)
+        model = HistGradientBoostingClassifier(random_state=0)
+        ours = world.SCALINGS["S"](model, ensemble=True), world.SCALINGS["S"](model)
+        p = [
+            one.fit(X[:4000], y[:4000]).predict_proba(X[4000:])
+            for one in (*ours, CalibratedClassifierCV(model))
+        ]
+        rates.append([one[:, 1].mean() / y[4000:].mean() for one in p])
+        losses.append([log_loss(y[4000:], one) for one in p])
+    kept, refitted, _ = np.mean(rates, axis=0)
+    assert 0.9 < kept < 1.1 < refitted
+    kept, refitted, theirs = np.mean(losses, axis=0)
+    assert kept < refitted
+    assert kept < 1.005 * theirs
 
 
 @pytest.mark.slow
