@@ -249,10 +249,12 @@ def with_votes(
     """The labels, and the prediction as probabilities: 1-D labels that a model gives are certain.
 
     1-D numbers that are not whole, or not above 1, are probabilities of the second class, as
-    everywhere. With `add`, grades that nobody gave join those of the labels, and numbers above 1
-    are grades that need not be whole.
+    everywhere. With `add`, grades that nobody gave join those of the labels, and if these are above
+    1, grades of the prediction need not be whole.
     """
-    if not _are_labels(prediction, fractions=add):
+    names = labels.classes
+    fractions = add and names is not None and is_numeric(names) and names.max() > 1
+    if not _are_labels(prediction, fractions):
         return labels, prediction
     each = plain_array(prediction, "prediction").tolist()
     gap = next((row for row, label in enumerate(each) if is_gap(label)), None)
@@ -260,7 +262,7 @@ def with_votes(
         items = getattr(labels, "items", None)
         item = gap if items is None else items[gap]
         raise ValueError(f"prediction has no label of sample {item}; leave it out of y as well.")
-    said = read_labels(prediction, fractions=add)
+    said = read_labels(prediction, fractions=fractions)
     if add:
         labels = with_grades(labels, said)
     classes = names_of(labels)

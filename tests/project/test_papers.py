@@ -89,7 +89,7 @@ HOMES = (calibration, datasets, metrics, model_selection, neural_network)
 # distances of classes
 OURS = {"X", "y", "prediction", "gain", "uncertainty", "cost_matrix", "estimator", "estimators"}
 OURS |= {"splitter", "cv", "random_state", "verbose", "device", "sample_weight", "groups"}
-OURS |= {"distance"}
+OURS |= {"distance", "ensemble"}
 
 
 def named(name: str):

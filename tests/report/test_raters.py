@@ -236,7 +236,7 @@ def test_a_judge_of_grades_has_one_comparison(study):
     assert found["reconciled"] == []
 
 
-@pytest.mark.parametrize("alike", [False, True])
+@pytest.mark.parametrize("alike", [pytest.param(False, marks=pytest.mark.slow), True])
 def test_raters_who_do_not_differ_make_no_wider_claim(alike):
     """Labels are drawn alike, or six raters say the same of each case."""
     rng = np.random.default_rng(1)

@@ -88,9 +88,8 @@ def test_the_oracles_see_a_calibrator_that_does_nothing():
     assert world.judged("S", [idle], False, 0.0)
 
 
-@pytest.mark.parametrize(
-    "kind", [RandomForestClassifier, pytest.param(ExtraTreesClassifier, marks=pytest.mark.slow)]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", [RandomForestClassifier, ExtraTreesClassifier])
 def test_trees_on_digits(kind):
     """Trees that say 0 or 1 were an obstacle: a log loss of 0.36 that no calibrator lowered."""
     X, y = load_digits(return_X_y=True)

@@ -105,6 +105,8 @@ _TAIL = 0.1
 # has q = 4% of the variance, is 24q − 12q²
 _KURTOSIS = 1.0
 _DRAWS = 256
+# of σ², of each draw
+_POINTS = 50
 _LOW = round(_TAIL * _DRAWS)
 _HIGH = _DRAWS - 1 - _LOW
 
@@ -179,7 +181,7 @@ class StudySize(NamedTuple):
             # what labels add to a reader's mean, and the squares of readers' distances
             noise = R * np.maximum(cells, np.finfo(float).tiny)
             sq = np.maximum(self.raters + noise, 0.0)
-            sigma2, p = of_biases(sq[None], noise[None], R)
+            sigma2, p = of_biases(sq[None], noise[None], R, _POINTS)
             of_few = of_points(rows + sigma2 / R, p, df_row)
             V, df = np.where(R < LEAST_OF_MEANS, (V, df), of_few)
         return stdtrit(df, (1 + self.confidence_level) / 2) * np.sqrt(V)

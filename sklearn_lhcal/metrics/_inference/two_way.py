@@ -379,7 +379,7 @@ def posterior(found: Replicates, design) -> tuple[Floats, Floats] | None:
     return C2 * sigma2, p
 
 
-def of_biases(sq, noise, B) -> tuple[Floats, Floats]:
+def of_biases(sq, noise, B, n_points: int = _POINTS) -> tuple[Floats, Floats]:
     """Points of σ², first axis, and how likely these are, by what raters, first axis, are beside T.
 
     ``log p(σ²) = −(B − 1)/2 · mean_r [log(σ² + noise_r) + sq_r/(σ² + noise_r)]``; without labels
@@ -387,7 +387,7 @@ def of_biases(sq, noise, B) -> tuple[Floats, Floats]:
     """
     nu = 1 / np.mean(1 / noise, axis=0) / 5
     u = np.multiply.outer(
-        (np.arange(_POINTS) + 0.5) / _POINTS, np.log1p(_FARTHEST * (sq + noise).max(axis=0) / nu)
+        (np.arange(n_points) + 0.5) / n_points, np.log1p(_FARTHEST * (sq + noise).max(axis=0) / nu)
     )
     sigma2 = nu * np.expm1(u)
     E = sigma2[:, None] + noise
