@@ -145,7 +145,8 @@ class TemperatureScaling(Scaling):
     ensemble : bool, default=False
         Whether the folds' fits are kept, in place of a fit on all samples: the prediction is the
         mean of theirs, each calibrated. A fit on all samples may be surer than those of the folds,
-        which the calibrator has seen: then boosters say a rare class too often.
+        which the calibrator has seen: boosters then say a rare class too often. Where the
+        classifier gains much by more samples, one fit on all is better.
     random_state : int, RandomState or None, default=None
         Seed of the holdout split.
     verbose : int, default=0
