@@ -13,6 +13,7 @@ from sklearn_lhcal.metrics import (
     paired_difference,
     prediction_powered,
     score_bias,
+    subgroup_audit,
 )
 
 rng = np.random.default_rng(0)
@@ -98,3 +99,9 @@ def test_means_of_several_runs_of_a_judge_are_grades():
 def test_metrics_of_labels_alone_compare_no_predictions():
     with pytest.raises(ValueError, match="mean_score is of labels alone"):
         paired_difference(mean_score, LABEL, P, P[::-1])
+
+
+def test_a_printed_audit_says_what_it_leaves_out():
+    shops = {"shop": np.repeat(np.arange(15), 40).astype(str)}
+    found = subgroup_audit(np.tile(LABEL > 0, 10), np.full(600, 0.6), shops, random_state=0)
+    assert "… 3 more, see to_frame()" in str(found)

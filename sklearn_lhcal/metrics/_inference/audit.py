@@ -144,6 +144,8 @@ class SubgroupAudit(NamedTuple):
         each = frame.loc[T.sort_values(ascending=False, kind="stable").index, list(_SHOWN)]
         each = each.rename(columns=_SHOWN).reset_index()
         table = each.head(_LINES).to_string(index=False, float_format="{:.3f}".format)
+        if len(each) > _LINES:
+            table += f"\n… {len(each) - _LINES} more, see to_frame()"
         return (
             f"H0: calibrated in each of {len(each)} subgroups; p = {self.p_value:.2g} "
             f"({', '.join(f'{name} {p:.2g}' for name, p in self.p_values.items())})\n"
