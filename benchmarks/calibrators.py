@@ -23,8 +23,9 @@ splits; and the largest difference from the same methods on saved out-of-fold pr
 folds' fits (``ensemble=True``), and scikit-learn's default, a sigmoid for each fold. Four simulated
 designs, 500 and 4,000 training samples, 10,000 for the test; breast cancer and digits, half for the
 test. Printed: log loss of the ensemble divided by that of either of the others, geometric means;
-and the mean probability of the last class divided by its rate in the test, after a fit on all
-samples and of the ensemble.
+and, after a fit on all samples and of the ensemble, the mean probability of the last class divided
+by its rate in the test, and the factor of the log-probabilities that has the least loss there,
+above 1 where they are not sure enough.
 
 "rows": how many samples a number needs: those at which its 95% interval is narrow enough, and those
 from which a calibrator helps. Three problems with known class probabilities: simulated samples of 3
@@ -57,6 +58,8 @@ import numpy as np
 from lib import peer_table, subgroup_maps
 from lib.peer_sets import LISTS
 from maps import VOTES, voted
+from scipy.optimize import minimize_scalar
+from scipy.special import softmax
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.datasets import load_breast_cancer, load_digits, make_classification
 from sklearn.decomposition import PCA
@@ -263,11 +266,21 @@ def halves(load, n: int, seed: int):
     return None if n > 500 else train_test_split(X, y, test_size=0.5, stratify=y, random_state=seed)
 
 
+def sharpness(p, y) -> float:
+    """The factor of log-probabilities that has the least log loss."""
+    u = np.log(np.maximum(p, 1e-12))
+    found = minimize_scalar(lambda s: label_log_loss(y, softmax(s * u, axis=1)), (0.5, 2.0))
+    return float(found.x)
+
+
 def folds(draws: int, _) -> None:
-    print("data,samples,classifier,to one fit,to scikit-learn,rate of one fit,rate of the ensemble")
+    print(
+        'data,training samples,classifier,"loss, ensemble : one fit","loss, ensemble : '
+        'scikit-learn","rate, one fit","rate, ensemble","factor, one fit","factor, ensemble"'
+    )
     for (design, data), n in product(DESIGNS.items(), (500, 4000)):
         for name, model in MODELS.items():
-            losses, rates = [], []
+            losses, rates, factors = [], [], []
             for seed in range(100, 100 + draws):
                 if (drawn := data(n, seed)) is None:
                     continue
@@ -278,11 +291,12 @@ def folds(draws: int, _) -> None:
                     for m in (*ours, CalibratedClassifierCV(model))
                 ]
                 losses.append([label_log_loss(y_test, p) for p in found])
-                rates.append([p[:, -1].mean() / (y_test == y.max()).mean() for p in found])
+                rates.append([p[:, -1].mean() / (y_test == y.max()).mean() for p in found[:2]])
+                factors.append([sharpness(p, y_test) for p in found[:2]])
             if losses:
                 one, kept, theirs = np.log(losses).mean(axis=0)
-                cells = [*np.exp([kept - one, kept - theirs]), *np.mean(rates, axis=0)[:2]]
-                cells = (f"{cell:.{d}f}" for cell, d in zip(cells, (3, 3, 2, 2), strict=True))
+                cells = [f"{np.exp(kept - other):.3f}" for other in (one, theirs)]
+                cells += [f"{cell:.2f}" for cell in np.mean([rates, factors], axis=1).ravel()]
                 print(f'"{design}",{len(y)},"{name}",{",".join(cells)}', flush=True)
 
 

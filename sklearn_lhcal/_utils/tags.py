@@ -156,8 +156,10 @@ def tags_of(function: Callable, **options) -> Tags:
     if tags is None:
         return Tags()
     known = defaults_of(function)
-    for name in options.keys() - signature(function).parameters.keys():
-        raise TypeError(f"{function.__name__} has no option {name!r}; it has {list(known)}.")
+    all_names = list(signature(function).parameters)
+    for name in options.keys() - set(all_names):
+        own = [one for one in all_names[2:] if one not in _DATA]
+        raise TypeError(f"{function.__name__} has no option {name!r}; it has {own}.")
     if isinstance(tags, Tags):
         return tags
     return tags(**(known | options))

@@ -49,6 +49,8 @@ def test_exchanged_or_missing(call, message):
 def test_an_option_that_a_metric_needs_is_named():
     with pytest.raises(TypeError, match="decision_risk needs cost_matrix"):
         confidence_interval(decision_risk, LABEL, LABEL)
+    with pytest.raises(TypeError, match=r"no option 'costs'; it has \['cost_matrix'\]"):
+        confidence_interval(decision_risk, LABEL, LABEL, costs=np.eye(3))
 
 
 def test_items_are_no_positions():
