@@ -145,8 +145,9 @@ class TemperatureScaling(Scaling):
     ensemble : bool, default=False
         Whether the folds' fits are kept, in place of a fit on all samples: the prediction is the
         mean of theirs, each calibrated. A fit on all samples may be surer than those of the folds,
-        which the calibrator has seen: boosters then say a rare class too often. Where the
-        classifier gains much by more samples, one fit on all is better.
+        which the calibrator has seen: boosters then say a rare class too often. The mean is a
+        little less sure than it should be, and a classifier that gains much by more samples is
+        better fitted on all.
     random_state : int, RandomState or None, default=None
         Seed of the holdout split.
     verbose : int, default=0
