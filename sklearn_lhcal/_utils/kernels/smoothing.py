@@ -239,14 +239,6 @@ class Moments(NamedTuple):
     cc: Tensor
     m: int
 
-    @classmethod
-    def of_columns(cls, columns: Tensor, shape: tuple, m: int) -> "Moments":
-        """From all sums side by side, (n, 4C + 2), for targets of a shape (n, ...)."""
-        C = math.prod(shape[1:])
-        lead, *sums, cc = columns.split([1, C, C, C, C, 1], dim=1)
-        row = (len(columns), *(1 for _ in shape[1:]))
-        return cls._make((lead.view(row), *(a.view(shape) for a in sums), cc.view(row), m))
-
     def pairs(self) -> Tensor:
         """The product of two neighbours' targets, ``[(Σ a)² − Σ a²] / [(Σ c)² − Σ c²]``."""
         s, e1, a, aa, _, cc, _ = self
@@ -288,7 +280,9 @@ def moments(x: Tensor, e: Tensor, h: float, v: LogWeight = None, g: Groups = Non
             out[part] = _row_moments(L, e)
         else:
             out[part] = _group_moments(L, e, g)
-    return Moments.of_columns(out, shape, m)
+    lead, *sums, cc = out.split([1, C, C, C, C, 1], dim=1)
+    row = (n, *(1 for _ in shape[1:]))
+    return Moments._make((lead.view(row), *(a.view(shape) for a in sums), cc.view(row), m))
 
 
 def _beta_moments(x: Tensor, e: Tensor, h: float, c: Tensor) -> tuple[Tensor, Tensor]:
