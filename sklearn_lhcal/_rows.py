@@ -222,10 +222,17 @@ def read_rows(
         _check_one_row(labels, prediction[:, 1])
     check_same_length(len(prediction), y=labels)
     K = prediction.shape[1]
-    classes = _check_classes(own, classes, K)
-    labels = labels.matched(Side("the prediction", classes, K), add=add)
     if classes is not None:
-        prediction = _widened(prediction, classes, labels.classes)
+        classes = check_classes(classes, K)
+        if own is not None and not np.array_equal(own, classes):
+            raise ValueError(
+                f"The prediction names its columns {own.tolist()[:20]}, but classes is "
+                f"{classes.tolist()[:20]}; leave classes out."
+            )
+        own = classes
+    labels = labels.matched(Side("the prediction", own, K), add=add)
+    if own is not None:
+        prediction = _widened(prediction, own, labels.classes)
     rows = Rows.of(labels, prediction, sample_weight, groups)
     if not isinstance(given, Distribution) and np.ndim(given) == 1:
         _warn_of_one_column(rows)
@@ -359,19 +366,6 @@ def inversion(mu: Floats, log_z: Floats, weight: Floats) -> float:
     mean = float(share @ covariance)
     errors = -mean / (EPS + np.sqrt(share**2 @ (covariance - mean) ** 2))
     return errors if len(mu) >= _FEW and errors > _ERRORS else 0.0
-
-
-def _check_classes(own: NDArray | None, given: ArrayLike | None, K: int) -> NDArray | None:
-    """The names of K columns: their own, or those given."""
-    if given is None:
-        return own
-    classes = check_classes(given, K)
-    if own is not None and not np.array_equal(own, classes):
-        raise ValueError(
-            f"The prediction names its columns {own.tolist()[:20]}, but classes is "
-            f"{classes.tolist()[:20]}; leave classes out."
-        )
-    return classes
 
 
 def read_with_costs(y, prediction, costs: Costs, sample_weight=None, groups=None) -> Rows:

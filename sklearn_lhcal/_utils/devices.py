@@ -5,7 +5,7 @@ Torch is not imported for the sake of its settings: before it is, nobody has cha
 
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from threading import RLock
 
 from sklearn.utils import check_random_state
@@ -42,16 +42,13 @@ def moved(parts, device: str):
     return type(parts)(*(a.to(device) if hasattr(a, "is_cuda") else a for a in parts))
 
 
-@contextmanager
-def on_cpu() -> Iterator[None]:
+def on_cpu() -> AbstractContextManager:
     """Within, tensors that name no device are on the CPU, whatever torch's default device is."""
     torch = sys.modules.get("torch")
     # a context of its own costs time at each call of torch
     if torch is None or torch.get_default_device().type == "cpu":
-        yield
-        return
-    with torch.device("cpu"):
-        yield
+        return nullcontext()
+    return torch.device("cpu")
 
 
 # All threads of a process draw from the same generators.

@@ -81,7 +81,11 @@ def _text(found) -> str:
 def _html(found) -> str:
     table = _table(found)
     if table is None:
-        return _html_of_fields(found)
+        cells = (
+            f"<tr><th>{escape(name)}</th><td>{escape(_short(getattr(found, name)))}</td></tr>"
+            for name in found._fields
+        )
+        return f"<table><caption>{type(found).__name__}</caption>{''.join(cells)}</table>"
     shown = table.to_html(max_rows=_LINES, float_format=_number, border=0)
     return f"<p>{escape(_one_line(found))}</p>{shown}"
 
@@ -97,14 +101,6 @@ def _one_line(found) -> str:
     if arrays:
         shown.append(f"{arrays} arrays")
     return f"{type(found).__name__}({', '.join(shown)})"
-
-
-def _html_of_fields(found) -> str:
-    cells = (
-        f"<tr><th>{escape(name)}</th><td>{escape(_short(getattr(found, name)))}</td></tr>"
-        for name in found._fields
-    )
-    return f"<table><caption>{type(found).__name__}</caption>{''.join(cells)}</table>"
 
 
 def _short(value) -> str:

@@ -234,7 +234,18 @@ class EpistemicCalibration(_Wrapper):
                 n_bins = max(min(n_bins, len(e) // _LEAST_ROWS), 1)
                 slope = float(max(w @ g, w.mean() / 2) / max(w @ e, 1e-300))
             isotonic = isotonic_map(e, g, n_bins, w, e)
-            _warn_if_flat(e, isotonic)
+            low, high = isotonic.predict([e.min(), e.max()])
+            if e.min() == e.max():
+                warn(
+                    f"The estimate is {e[0]:.3g} for all carved samples, and so is "
+                    "predict_epistemic; give a classifier with a predictive distribution, or "
+                    'uncertainty="entropy".'
+                )
+            elif high - low < 1e-9:
+                warn(
+                    f"The fitted gain is flat at {low:.3g}: on {len(e)} carved samples more data "
+                    "gained no more where the estimate is larger. Give more data."
+                )
         found = {"carved_uncertainty_": e, "carved_gain_": g, "carved_weight_": w}
         return found | {"isotonic_": isotonic, "slope_": slope}
 
@@ -367,21 +378,6 @@ def _carvings(splitter, X, n: int, weight) -> list:
     if weight is None:
         return parts
     return [(train, more, test[weight[test] > 0]) for train, more, test in parts]
-
-
-def _warn_if_flat(e: Floats, isotonic: IsotonicRegression) -> None:
-    """Where the estimates are equal, or the mean gain does not rise with them."""
-    low, high = isotonic.predict([e.min(), e.max()])
-    if e.min() == e.max():
-        warn(
-            f"The estimate is {e[0]:.3g} for all carved samples, and so is predict_epistemic; "
-            'give a classifier with a predictive distribution, or uncertainty="entropy".'
-        )
-    elif high - low < 1e-9:
-        warn(
-            f"The fitted gain is flat at {low:.3g}: on {len(e)} carved samples more data gained no "
-            "more where the estimate is larger. Give more data."
-        )
 
 
 def isotonic_map(e: Floats, g: Floats, n_bins: int, w: Floats, of: Floats) -> IsotonicRegression:

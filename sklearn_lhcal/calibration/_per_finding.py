@@ -7,18 +7,11 @@ import numpy as np
 from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone
 from sklearn.utils.validation import check_is_fitted
 
-from .._rows import MultiLabelCounts, parameters
-from .._utils.checks import (
-    check_finite,
-    check_same_length,
-    check_sample_weight,
-    check_samples,
-    take_params,
-    take_rows,
-)
+from .._rows import MultiLabelCounts, parameters, weight_of
+from .._utils.checks import check_finite, check_samples, take_params, take_rows
 from .._utils.estimators import atomic
 from .._utils.finding_tables import about_finding, finding_table, warn_of_findings
-from .._utils.names import Side, check_row_names, column_names, positions
+from .._utils.names import Side, column_names, positions
 from .._utils.types import ArrayLike, Estimator, Floats, NDArray, Samples, Weights
 from ..distributions import Distribution
 from ._alpha import GRID
@@ -105,9 +98,7 @@ class PerFinding(MetaEstimatorMixin, BaseEstimator):
         if not isinstance(y, MultiLabelCounts):
             raise TypeError(f"y must be MultiLabelCounts, got {type(y).__name__}.")
         X = check_samples(X)
-        check_same_length(len(y), X=X)
-        check_row_names(X=X, y=y, sample_weight=sample_weight)
-        weight = check_sample_weight(sample_weight, len(y))
+        weight = weight_of(y, X, y, sample_weight)
         heard: dict = {}
         models = []
         for name, own in zip(y.findings.tolist(), self._inputs(X, y.side), strict=True):

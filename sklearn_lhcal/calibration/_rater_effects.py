@@ -439,20 +439,16 @@ def _ratings(rows: CalibrationRows) -> tuple[Ratings | None, NDArray]:
     labels = rows.labels
     nobody = np.empty(0)
     if not isinstance(labels, Annotations):
-        _warn("y does not say who gave the labels; pass Annotations.")
+        warn("y does not say who gave the labels; pass Annotations. All effects of readers are 0.")
         return None, nobody
     seen = rows.weight > 0
     rows = rows.take(seen)
     labels = labels.take(np.flatnonzero(seen))
     number, reader = np.unique(labels.rater, return_inverse=True)
     if len(number) == len(labels.rater):
-        _warn("No reader gave two labels.")
+        warn("No reader gave two labels. All effects of readers are 0.")
         return None, nobody
     nodes, weights = rows.whole.nodes(_NODES)
     said = (labels.indptr, reader, labels.label.astype(np.intp))
     ratings = Ratings(nodes, log(weights), *said, rows.weight, len(number))
     return ratings, labels.raters[number]
-
-
-def _warn(why: str) -> None:
-    warn(f"{why} All effects of readers are 0.")

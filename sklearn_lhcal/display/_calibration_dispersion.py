@@ -222,7 +222,12 @@ def _label_line(ax, EL: float):
 
 def place_names(ax) -> None:
     """Each name where it hides least beside its point: the first of the best places tried."""
-    taken = _boxes_of_points(ax)
+    from matplotlib.container import ErrorbarContainer
+
+    containers = [c for c in ax.containers if isinstance(c, ErrorbarContainer)]
+    artists = [artist for point, _, bars in containers for artist in (point, *bars)]
+    # a bar has no width: one pixel to either side
+    taken = [artist.get_window_extent().padded(1).extents for artist in artists]
     taken += [_box(label) for label in drawn(ax.texts, _LABEL)]
     axes = _box(ax)
     for text in drawn(ax.texts, _NAME):
@@ -234,16 +239,6 @@ def place_names(ax) -> None:
 def _box(artist):
     """(x0, y0, x1, y1) in pixels."""
     return artist.get_window_extent().extents
-
-
-def _boxes_of_points(ax) -> list:
-    """Boxes around the points and along the bars of all displays on these axes."""
-    from matplotlib.container import ErrorbarContainer
-
-    containers = [c for c in ax.containers if isinstance(c, ErrorbarContainer)]
-    artists = [artist for point, _, bars in containers for artist in (point, *bars)]
-    # a bar has no width: one pixel to either side
-    return [artist.get_window_extent().padded(1).extents for artist in artists]
 
 
 def _move(text, place: tuple):

@@ -165,7 +165,13 @@ class GainCurveDisplay(NamedDisplay):
         last = len(curve.mean_gain) + 0.5
         self.ax_.set(xlabel="Bin of the estimate, in ascending order", xlim=(0.5, last))
         self.ax_.set_ylabel("Mean in the bin (probability; entropies in nats)", y=ABOVE_STRIP)
-        self.histogram_ = self._draw_strip(histogram_kwargs)
+        # the numbers of samples, below room that is made for them
+        low, high = self.ax_.get_ylim()
+        self.ax_.set_yticks([tick for tick in self.ax_.get_yticks() if low <= tick <= high])
+        self.ax_.set_ylim(low - (high - low) * STRIP_HEIGHT / (1 - STRIP_HEIGHT), high)
+        edges = np.arange(len(curve.bin_counts) + 1) + 0.5
+        bars = styled(histogram_kwargs, color="0.5")
+        self.histogram_ = draw_counts(self.ax_, "samples", curve.bin_counts, edges, bars)
         title = f"band: {self._level} intervals"
         if curve.n_runs > 1:
             title = f"bands: {self._level} intervals over {curve.n_runs} runs"
@@ -181,12 +187,3 @@ class GainCurveDisplay(NamedDisplay):
         if interval is None:
             return line, None
         return line, draw_band(self.ax_, x, interval, line, band_kwargs, alpha=0.18)
-
-    def _draw_strip(self, own: dict | None):
-        """The numbers of samples, below room that is made for them."""
-        low, high = self.ax_.get_ylim()
-        self.ax_.set_yticks([tick for tick in self.ax_.get_yticks() if low <= tick <= high])
-        self.ax_.set_ylim(low - (high - low) * STRIP_HEIGHT / (1 - STRIP_HEIGHT), high)
-        counts = self.result.bin_counts
-        edges = np.arange(len(counts) + 1) + 0.5
-        return draw_counts(self.ax_, "samples", counts, edges, own, color="0.5")

@@ -115,7 +115,16 @@ def simplex_calibration(
     kept: dict = {"class_names": [class_names(rows)[k] for k in columns]}
     if K > 3:
         kept["title"] = f"3 of {K} classes, probabilities renormalised"
-    z, mu, w = _among(rows, columns, kept["class_names"])
+    # predictions and frequencies within three classes, and weights, of the rows that have any
+    mu = rows.mu[:, columns]
+    z = rows.z[:, columns]
+    keep = (mu.sum(axis=1) > 0) & (z.sum(axis=1) > 1e-12)
+    if not keep.any():
+        raise ValueError(f"No sample has a label among the classes {kept['class_names']}.")
+    share = mu[keep].sum(axis=1, keepdims=True)
+    w = rows.weight[keep] * share[:, 0]
+    mu = mu[keep] / share
+    z = z[keep] / z[keep].sum(axis=1, keepdims=True)
     h = bandwidth
     if h == "loo":
         h = loo_bandwidth(z)
@@ -240,20 +249,6 @@ def _three(which, rows: Rows) -> list[int]:
     if len(columns) != 3 or len(set(columns)) != 3:
         raise ValueError(f"which must name three different classes, got {list(which)}.")
     return columns
-
-
-def _among(rows: Rows, columns: list[int], shown: list) -> tuple[NDArray, NDArray, NDArray]:
-    """Predictions and frequencies within three classes, and weights, of the rows that have any."""
-    mu = rows.mu[:, columns]
-    z = rows.z[:, columns]
-    keep = (mu.sum(axis=1) > 0) & (z.sum(axis=1) > 1e-12)
-    if not keep.any():
-        raise ValueError(f"No sample has a label among the classes {shown}.")
-    mu = mu[keep]
-    z = z[keep]
-    share = mu.sum(axis=1, keepdims=True)
-    w = rows.weight[keep] * share[:, 0]
-    return z / z.sum(axis=1, keepdims=True), mu / share, w
 
 
 def _kernel(points, z, mu, w, h: float) -> NDArray:

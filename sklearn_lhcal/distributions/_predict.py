@@ -8,7 +8,7 @@ from .._utils.costs import expected_costs
 from .._utils.distances import Distance, points
 from .._utils.estimators import resolve
 from .._utils.simplex import in_columns
-from .._utils.types import ArrayLike, Estimator, Floats, NDArray, Samples
+from .._utils.types import ArrayLike, Estimator, Floats, Samples
 from ._arithmetic import by_blocks
 from ._base import Distribution, PointMass
 from ._label_policy import costs_of
@@ -101,19 +101,13 @@ def predict_dist(estimator: Estimator, X: Samples) -> Distribution:
     classes = getattr(estimator, "classes_", distribution.classes)
     if classes is None:
         return distribution
-    return _renamed(distribution, np.asarray(classes))
-
-
-def _renamed(distribution: Distribution, classes: NDArray) -> Distribution:
-    """The distribution with the names and in the order of the outermost estimator.
-
-    An inner estimator that was given counts and saw no names calls its classes 0, 1, 2, ….
-    """
+    classes = np.asarray(classes)
     own = np.asarray(distribution.classes)
     if len(own) != len(classes) or np.array_equal(own, classes):
         return distribution
     if set(own.tolist()) == set(classes.tolist()):
         return distribution.in_order(classes)
+    # an inner estimator that was given counts and saw no names calls its classes 0, 1, 2, …
     return distribution.with_classes(classes)
 
 

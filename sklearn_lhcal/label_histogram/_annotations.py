@@ -77,10 +77,8 @@ class Ratings(Labels):
                 "indptr must rise from 0 to the number of labels, and rater and label have one "
                 f"entry a label; got {N} raters and {len(self.label)} labels."
             )
-        for codes, names, word in (
-            (self.rater, self.raters, "raters"),
-            (self.label, classes, "classes"),
-        ):
+        named = ("raters", self.rater, self.raters), ("classes", self.label, classes)
+        for word, codes, names in named:
             if N and not (codes.min() >= 0 and codes.max() < len(names)):
                 raise ValueError(f"There are numbers of {word} that have no name in {word}.")
         if self.items is not None and len(self.items) != len(self.indptr) - 1:

@@ -49,6 +49,7 @@ class Labels:
         The classes that y names or holds; the others were named by another side only.
     """
 
+    ndim = 2
     known = False
     # whether the order of the labels of a sample is known
     ordered = False
@@ -92,11 +93,6 @@ class Labels:
     def shape(self) -> tuple[int, int]:
         """(n, K)."""
         return self.counts.shape
-
-    @property
-    def ndim(self) -> int:
-        """2."""
-        return 2
 
     @property
     def dtype(self) -> np.dtype:
@@ -350,7 +346,7 @@ def names_of(labels: Labels) -> NDArray:
     return labels.classes
 
 
-def weight_of(labels: Labels, X, y, sample_weight) -> Floats | None:
+def weight_of(labels, X, y, sample_weight) -> Floats | None:
     """Checked weights of the rows of X, whose number and names are those of y; None stays None."""
     check_same_length(len(labels), X=X)
     check_row_names(X=X, y=y, sample_weight=sample_weight)

@@ -111,17 +111,13 @@ def bayes_decision(prediction: PredictionLike, cost_matrix: ArrayLike) -> NDArra
     return costs.names(bayes_columns(z, costs.C))
 
 
-def _range_of_costs(rows: Rows) -> tuple[float, float]:
-    """The least and the largest cost of the decisions that were made."""
-    return float(rows.prediction.min()), float(rows.prediction.max())
-
-
 _risk = MeanOfTerms(
     greater_is_better=False,
     of_decisions=True,
     read=read_decisions,
     terms=cost_terms,
-    limits=_range_of_costs,
+    # the least and the largest cost of the decisions that were made
+    limits=lambda rows: (float(rows.prediction.min()), float(rows.prediction.max())),
 )
 
 

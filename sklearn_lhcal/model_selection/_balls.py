@@ -282,7 +282,14 @@ class BallCarvingSplit(BaseEstimator):
         balls = neighbours.radius_neighbors(candidates, R, return_distance=False)
         size = np.array([len(ball) for ball in balls])
         dense = np.flatnonzero(size >= np.quantile(size, 0.75))
-        chosen = _apart(euclidean_distances(candidates[dense]), R, n_balls)
+        distance = euclidean_distances(candidates[dense])
+        # the earliest that keep 2R from those before; then R; then any
+        chosen: list[int] = []
+        for separation in (2 * R, R, 0.0):
+            for c in range(len(distance)):
+                apart = c not in chosen and (distance[c, chosen] >= separation).all()
+                if apart and len(chosen) < n_balls:
+                    chosen.append(c)
         return list(balls[dense[chosen]])
 
 
@@ -300,14 +307,3 @@ def _around(centers: NDArray, R: float, neighbours: NearestNeighbors) -> list[ND
             f"{R:.3g}: {empty}; leave them out, or give a larger radius."
         )
     return balls
-
-
-def _apart(distance: NDArray, R: float, n: int) -> list[int]:
-    """At most n points: the earliest that keep 2R from those before; then R; then any."""
-    chosen: list[int] = []
-    for separation in (2 * R, R, 0.0):
-        for c in range(len(distance)):
-            apart = c not in chosen and (distance[c, chosen] >= separation).all()
-            if apart and len(chosen) < n:
-                chosen.append(c)
-    return chosen

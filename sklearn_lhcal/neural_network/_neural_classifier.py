@@ -1,7 +1,7 @@
 """A skorch net that trains on label histograms and lives in scikit-learn."""
 
 import copy
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from typing import Any, Self
 
@@ -28,7 +28,6 @@ from ._training import (
     OnCPU,
     as_arrays,
     batch_loss,
-    check_table,
     converted,
     early_stopping,
     is_table,
@@ -381,7 +380,12 @@ class NeuralClassifier(DistributionClassifierMixin, NeuralNetClassifier):
         arrays = as_arrays(X)
         known = hasattr(self, "n_features_in_")
         if known and not first:
-            check_table(arrays, self.n_features_in_)
+            # a single row, or a single column, is no table
+            if not isinstance(arrays, Mapping) and arrays.ndim == 1:
+                raise ValueError(
+                    f"X must be 2-D, with {self.n_features_in_} columns, got shape "
+                    f"{tuple(arrays.shape)}. Reshape your data: X.reshape(1, -1) is one sample."
+                )
         elif not (first and is_table(X, arrays)):
             return arrays
         # only a frame has names to tell

@@ -142,15 +142,6 @@ def is_table(X, arrays) -> bool:
     return arrays.dtype.kind == "f"
 
 
-def check_table(arrays, n_features: int) -> None:
-    """A ValueError where a single row, or a single column, stands for a table."""
-    if not isinstance(arrays, Mapping) and arrays.ndim == 1:
-        raise ValueError(
-            f"X must be 2-D, with {n_features} columns, got shape {tuple(arrays.shape)}. Reshape "
-            "your data: X.reshape(1, -1) is one sample."
-        )
-
-
 def converted(x, dtype, integers: bool = False):
     """Tensors of floats in a precision, or `integers` too; dicts and lists by their parts."""
     if isinstance(x, Mapping):

@@ -11,7 +11,7 @@ import numpy as np
 from sklearn.model_selection import GroupKFold, KFold
 from sklearn.utils import check_random_state
 
-from .._rows import Labels, PredictionLike, read_labels, read_rows
+from .._rows import Labels, PredictionLike, names_of, read_labels, read_rows
 from .._utils.checks import as_names, check_same_length, is_gap, take_rows
 from .._utils.costs import check_cost_matrix
 from .._utils.distances import Distance, points
@@ -237,7 +237,7 @@ def read_study(
             "A report is about labels; KnownProbabilities hold none. Pass counts: how many raters "
             "chose each class."
         )
-    names = np.arange(labels.shape[1]) if labels.classes is None else labels.classes
+    names = names_of(labels)
     if cost_matrix is not None:
         check_cost_matrix(cost_matrix).for_classes(names, len(names))
     numbers, patients = rows.groups, None

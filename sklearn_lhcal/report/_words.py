@@ -46,10 +46,6 @@ def _difference(number) -> str:
     return f"{estimate} [{low}, {high}] percentage points"
 
 
-def _percent(x: float) -> str:
-    return f"{100 * x:.1f}%"
-
-
 def _whole_percent(x: float) -> str:
     return _minus(f"{100 * x:z.0f}%") if np.isfinite(x) else "–"
 
@@ -72,7 +68,7 @@ def templates():
         "interval": _with_interval,
         "cell": _cell,
         "text": text,
-        "percent": _percent,
+        "percent": "{:.1%}".format,
         "difference": _difference,
         "whole_percent": _whole_percent,
         "p_value": _p_value,

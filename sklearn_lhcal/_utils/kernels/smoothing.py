@@ -239,14 +239,6 @@ class Moments(NamedTuple):
     cc: Tensor
     m: int
 
-    @classmethod
-    def of_columns(cls, columns: Tensor, shape: tuple, m: int) -> "Moments":
-        """From all sums side by side, (n, 4C + 2), for targets of a shape (n, ...)."""
-        C = math.prod(shape[1:])
-        lead, *sums, cc = columns.split([1, C, C, C, C, 1], dim=1)
-        row = (len(columns), *(1 for _ in shape[1:]))
-        return cls._make((lead.view(row), *(a.view(shape) for a in sums), cc.view(row), m))
-
     def pairs(self) -> Tensor:
         """The product of two neighbours' targets, ``[(Σ a)² − Σ a²] / [(Σ c)² − Σ c²]``."""
         s, e1, a, aa, _, cc, _ = self
@@ -281,24 +273,22 @@ def moments(x: Tensor, e: Tensor, h: float, v: LogWeight = None, g: Groups = Non
         names, g = torch.unique(g, return_inverse=True)
         m = len(names) - 1
     elif _interpolated(x, e, g):
-        out, rows = _beta_moments(x, e, h, c)
+        # the columns of `Moments` without a lead
+        k, s, sound = beta_sums(x, e, h, c)
+        k2, s2, sound2 = beta_sums(x, torch.cat([e * e, e], dim=1), h, c, power=2)
+        k2 *= (s2 - 2 * s).exp()[:, None] / k[:, -1:] ** 2
+        out = torch.cat([torch.zeros_like(k), k[:, :-1] / k[:, -1:], k2], dim=1)
+        # Where one kernel is most of the sum, pairs may cancel.
+        rows = torch.nonzero(~(sound & sound2 & (k2[:, -1] < 0.5)))[:, 0]
     e = with_one(e)
     for part, L in log_kernels(x, h, c, rows, g):
         if g is None:
             out[part] = _row_moments(L, e)
         else:
             out[part] = _group_moments(L, e, g)
-    return Moments.of_columns(out, shape, m)
-
-
-def _beta_moments(x: Tensor, e: Tensor, h: float, c: Tensor) -> tuple[Tensor, Tensor]:
-    """The columns of `Moments` without a lead, and the samples where they are not sound."""
-    k, s, sound = beta_sums(x, e, h, c)
-    k2, s2, sound2 = beta_sums(x, torch.cat([e * e, e], dim=1), h, c, power=2)
-    k2 *= (s2 - 2 * s).exp()[:, None] / k[:, -1:] ** 2
-    out = torch.cat([torch.zeros_like(k), k[:, :-1] / k[:, -1:], k2], dim=1)
-    # Where one kernel is most of the sum, pairs may cancel.
-    return out, torch.nonzero(~(sound & sound2 & (k2[:, -1] < 0.5)))[:, 0]
+    lead, *sums, cc = out.split([1, C, C, C, C, 1], dim=1)
+    row = (n, *(1 for _ in shape[1:]))
+    return Moments._make((lead.view(row), *(a.view(shape) for a in sums), cc.view(row), m))
 
 
 def _row_moments(L: Tensor, e: Tensor) -> Tensor:

@@ -2,7 +2,7 @@
 
 import inspect
 from collections.abc import Mapping, Sequence
-from dataclasses import KW_ONLY
+from dataclasses import KW_ONLY, replace
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -21,7 +21,7 @@ from .._scaling.scalings import (
     TemperatureScaling,
     VectorScaling,
 )
-from .._scaling.stack import fit_stack, predicted_out_of_fold
+from .._scaling.stack import fit_stack
 
 if TYPE_CHECKING:
     from torch import nn
@@ -278,9 +278,7 @@ class DecisionCalibration(Scaling):
 
     def _scaling(self) -> Scaling:
         """The scaling of that name, with the parameters of this calibrator."""
-        options = {}
-        if self.bias_penalty is not None:
-            options["bias_penalty"] = self.bias_penalty
+        options = {"bias_penalty": self.bias_penalty} if self.scaling == "vector" else {}
         return SCALINGS[self.scaling](mixing=self._resolved()[0], **options)
 
     def _check(self, one_model):
@@ -311,8 +309,12 @@ class DecisionCalibration(Scaling):
         if is_stack:
             stack, folds = fit_stack(rows, mixing, STACK_FOLDS, self.verbose)
             warn_of(rows, stack.maps, *self._remedies)
+            # the samples as stacked calibrators that did not see them predict them
+            u = np.empty_like(rows.log_proba)
+            for test, one in folds:
+                u[test] = one.log_z(rows.log_proba[test])
+            rows = replace(rows, log_proba=u)
             # It has predicted out of fold already: its temperature is 1 and is not fitted.
-            rows = predicted_out_of_fold(rows, folds)
             family = TemperatureMap(rows.n_classes)
             nll = FittedMap(family, family.start())
         else:

@@ -56,6 +56,7 @@ from operator import add
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.linalg import block_diag
 from scipy.optimize import minimize
 from scipy.special import expit, log_expit
 
@@ -215,7 +216,8 @@ class LogLoss:
         if self.pi is None:
             return total
         weight = 1 + 2 * _FLOOR_PRIOR / self.n_rows
-        return total.with_one_more(weight * expit(eta) * expit(-eta))
+        # η has no mixed derivatives with the others
+        return Information(block_diag(total.H, weight * expit(eta) * expit(-eta)))
 
     def _prior(self, eta: float) -> tuple[float, float]:
         """−0.1 (log e + log(1−e)) and its derivative, in samples."""

@@ -13,7 +13,6 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.linalg import block_diag
 from scipy.linalg.lapack import dtrtri
 from scipy.special import expit, log_expit, log_softmax
 
@@ -84,10 +83,6 @@ class Information:
 
     def __add__(self, other: "Information") -> "Information":
         return Information(self.H + other.H)
-
-    def with_one_more(self, corner: float) -> "Information":
-        """With one more parameter, which has no mixed derivatives with the others."""
-        return Information(block_diag(self.H, corner))
 
     def factor(self, d: Floats) -> Factor:
         """The Cholesky factor of H + diag d."""

@@ -102,14 +102,6 @@ def fit_stack(
     return StackedMap(maps, weights), folds
 
 
-def predicted_out_of_fold(rows: CalibrationRows, folds: list[StackFold]) -> CalibrationRows:
-    """The samples as stacked calibrators that did not see them predict them."""
-    u = np.empty_like(rows.log_proba)
-    for test, stack in folds:
-        u[test] = stack.log_z(rows.log_proba[test])
-    return replace(rows, log_proba=u)
-
-
 def _fitted_maps(rows: CalibrationRows, mixing: str | None, near=None):
     """One scaling of each family by name, but for too many classes; "ordinal" of grades alone.
 

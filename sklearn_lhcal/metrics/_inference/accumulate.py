@@ -9,7 +9,7 @@ from ..._rows import Annotations, PredictionLike, Rows, read_for
 from ..._utils.checks import as_floats, checked, warn
 from ..._utils.results import ConfidenceInterval, VarianceComponents
 from ..._utils.tags import LossOverBins, unwrapped
-from ..._utils.types import Floats, LabelsLike, MetricFunction, NDArray, Weights
+from ..._utils.types import Floats, LabelsLike, MetricFunction, Weights
 from .._binned import BinSums
 from .._decomposition import NOTHING, LossDecomposition, loss_decomposition
 from .._evaluate import Metric, signed_root, undefined, with_options
@@ -140,7 +140,16 @@ class MetricAccumulator:
         if metric.is_mean:
             self._moments.add(np.stack(metric.terms(seen)))
         else:
-            self._add_bins(metric, seen, block)
+            binned = metric.tags.binned(seen, **metric.options)
+            if binned.correction is not None and isinstance(seen.labels, Annotations):
+                raise ValueError(
+                    "Batches take raters as independent; use confidence_interval with all "
+                    "Annotations at once, or pass the counts of y."
+                )
+            if self._bins is None:
+                K = binned.z.shape[1]
+                self._bins = BinSums(binned.bins, K, self.n_blocks, binned.correction)
+            binned.add_to(self._bins, seen, block)
         if self._first is None:
             self._first = seen.take([0])
         self._sizes += np.bincount(block, minlength=self.n_blocks)
@@ -166,18 +175,6 @@ class MetricAccumulator:
         K = first.labels.shape[1]
         if rows.labels.shape[1] != K:
             raise ValueError(f"All batches must have {K} classes and the same bins.")
-
-    def _add_bins(self, metric: Metric, rows: Rows, block: NDArray) -> None:
-        binned = metric.tags.binned(rows, **metric.options)
-        if binned.correction is not None and isinstance(rows.labels, Annotations):
-            raise ValueError(
-                "Batches take raters as independent; use confidence_interval with all Annotations "
-                "at once, or pass the counts of y."
-            )
-        if self._bins is None:
-            K = binned.z.shape[1]
-            self._bins = BinSums(binned.bins, K, self.n_blocks, binned.correction)
-        binned.add_to(self._bins, rows, block)
 
     def merge(self, other: "MetricAccumulator") -> Self:
         """Add what another one has seen; returns itself, the other stays as it is."""

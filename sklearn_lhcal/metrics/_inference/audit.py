@@ -346,7 +346,13 @@ def _null(rows: Rows, M: Floats, u: Floats, sums_of: Callable) -> tuple[Floats, 
     V = one + rho[:, None] * (M**2 @ pair)
     V_drawn = one + M**2 @ (of_row[:, None] * pair)
     if rows.groups is not None:
-        V *= _design_effect(_residuals(u, rows.mu, z), M, V, rows)
+        # Sums of residuals r (n, 1 + K) vary more with groups, by
+        # max(1, Σ_g Σ_groups (Σ_{i in group} M_gi r_i)² / Σ_g V_g):
+        # one number for all subgroups, as few groups in one of them say little
+        r = _residuals(u, rows.mu, z)
+        total = V.sum(axis=0)
+        squares = sum((of_units(m * r.T, rows) ** 2).sum(axis=1) for m in M)
+        V *= np.maximum(squares / np.where(total > 0, total, np.inf), 1.0)
     # E r⁴ of one label
     fourth = np.column_stack([row_sum(z * u**4), z * (1 - z) * (1 - 3 * z * (1 - z))])
     cells = np.unique(M > 0, axis=1, return_inverse=True)
@@ -384,17 +390,6 @@ def _normals(
         return generator.standard_normal((len(first), S, 1 + K)) @ root.swapaxes(1, 2)
 
     return sets.astype(float), draw
-
-
-def _design_effect(r: Floats, M: Floats, V: Floats, rows: Rows) -> Floats:
-    """By how much variances V of sums of residuals r (n, 1 + K) grow with groups, (1 + K,).
-
-    ``max(1, Σ_g Σ_groups (Σ_{i in group} M_gi r_i)² / Σ_g V_g)``: one number for all subgroups, as
-    few groups in one of them say little.
-    """
-    total = V.sum(axis=0)
-    squares = sum((of_units(m * r.T, rows) ** 2).sum(axis=1) for m in M)
-    return np.maximum(squares / np.where(total > 0, total, np.inf), 1.0)
 
 
 def _sums(M: Floats, draw: Draw, u=None, z=None, *, size: int, n_draws: int, generator) -> Floats:

@@ -306,23 +306,20 @@ def paired_difference(
     return _interval(ends, spread, confidence_level, design.panel)
 
 
-def _warn_if_rare(name: str, rows: Rows, panel: Panel) -> None:
-    """Warn where all classes but one are rare, and raters few, of a metric that one may rule."""
-    said = rows.weight @ rows.labels.counts
-    if 1 - said.max() / said.sum() < _RARE and panel.worth < _SEVERAL_RATERS:
-        warn(
-            f"Fewer than {_RARE:.0%} of the labels are not of the commonest class: one more rater "
-            f"may change {name} much, and intervals for new raters may cover too rarely; "
-            f"{FIXED_RATERS}"
-        )
-
-
 def interval_of(statistic: Statistic, design: Design, level: float) -> ConfidenceInterval:
     """The interval of a statistic, from its values without the blocks of a design."""
     scarce = scarce_ends(statistic, design.panel is not None, level)
     metric = statistic.metric
     if design.panel is not None and metric is not None and metric.tags.ruled_by_raters:
-        _warn_if_rare(metric.name, cast(Rows, statistic.data), design.panel)
+        # all classes but one are rare, and raters few
+        rows = cast(Rows, statistic.data)
+        said = rows.weight @ rows.labels.counts
+        if 1 - said.max() / said.sum() < _RARE and design.panel.worth < _SEVERAL_RATERS:
+            warn(
+                f"Fewer than {_RARE:.0%} of the labels are not of the commonest class: one more "
+                f"rater may change {metric.name} much, and intervals for new raters may cover too "
+                f"rarely; {FIXED_RATERS}"
+            )
     return interval_at(statistic, statistic.replicates(design), design, level, scarce)
 
 

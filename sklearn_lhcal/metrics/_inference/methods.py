@@ -149,7 +149,17 @@ def evaluate_methods(
     true                        0.74                   0.36
     """
     functions = _named(metrics, y)
-    _check_methods(predictions, y, sample_weight, groups)
+    if not predictions:
+        raise ValueError(
+            f"predictions must be a dict of names and predictions, got {predictions!r:.80}."
+        )
+    n_classes = {}
+    for method, prediction in predictions.items():
+        with errors_of(f"Method {method!r}"):
+            rows = read_rows(y, prediction, sample_weight, groups)
+        n_classes[method] = rows.labels.shape[1]
+    if len(set(n_classes.values())) > 1:
+        raise ValueError(f"Methods must predict the same classes, got n_classes {n_classes}.")
     if reference is not None and reference not in predictions:
         raise ValueError(f"reference={reference!r} is none of the methods {list(predictions)}.")
     if not isinstance(random_state, int):
@@ -185,18 +195,3 @@ def _named(metrics: Metrics, y: LabelsLike) -> dict[str, MetricFunction]:
     if len(dict(pairs)) < len(pairs):
         raise ValueError("Two metrics have the same name; give a dict of names and metrics.")
     return dict(pairs)
-
-
-def _check_methods(predictions, y, sample_weight, groups) -> None:
-    """An error that names the method whose predictions do not fit y, or those of the others."""
-    if not predictions:
-        raise ValueError(
-            f"predictions must be a dict of names and predictions, got {predictions!r:.80}."
-        )
-    n_classes = {}
-    for method, prediction in predictions.items():
-        with errors_of(f"Method {method!r}"):
-            rows = read_rows(y, prediction, sample_weight, groups)
-        n_classes[method] = rows.labels.shape[1]
-    if len(set(n_classes.values())) > 1:
-        raise ValueError(f"Methods must predict the same classes, got n_classes {n_classes}.")

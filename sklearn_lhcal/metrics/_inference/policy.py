@@ -296,7 +296,12 @@ def policy_curve(
 def _prices(rows: Rows, C: Floats, prices) -> Floats:
     """The prices given, checked; else up to what one label is worth to one sample in twenty."""
     if prices is not None:
-        return _checked(prices)
+        c = as_floats(prices, "prices")
+        if c.ndim != 1 or not c.size or not np.isfinite(c).all() or (c < 0).any():
+            raise ValueError("prices must be finite numbers of at least 0, in a 1-D array.")
+        if (np.diff(c) <= 0).any():
+            raise ValueError("prices must be ascending.")
+        return c
     value = second_opinion_value(rows.distribution, C)
     rounding = 1e-12 * np.abs(C).max()
     top = np.quantile(value, 0.95)
@@ -308,12 +313,3 @@ def _prices(rows: Rows, C: Floats, prices) -> Floats:
             "Class probabilities without a distribution around them learn from no label."
         )
     return np.linspace(0, top, 25)
-
-
-def _checked(prices) -> Floats:
-    c = as_floats(prices, "prices")
-    if c.ndim != 1 or not c.size or not np.isfinite(c).all() or (c < 0).any():
-        raise ValueError("prices must be finite numbers of at least 0, in a 1-D array.")
-    if (np.diff(c) <= 0).any():
-        raise ValueError("prices must be ascending.")
-    return c
