@@ -115,7 +115,8 @@ def from_percent(column):
     """Text such as 97% as numbers, 0.97, where all cells of the column that are given are that."""
     given = column.dropna()
     if len(given) and given.map(lambda cell: bool(_PERCENT.fullmatch(str(cell)))).all():
-        return column.map(lambda cell: float(str(cell).strip(" %").replace(",", ".")) / 100)
+        text = column.map(lambda cell: cell.strip(" %").replace(",", "."), na_action="ignore")
+        return text.astype(float) / 100
     return column
 
 

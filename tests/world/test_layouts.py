@@ -776,6 +776,9 @@ def test_readers_under_two_spellings_and_scores_in_per_cent(scores, tmp_path):
         ],
         columns=["case", "reader", "condition", "score", "truth"],
     )
+    # a reading that is missing
+    readings["score"] = readings["score"].astype(object)
+    readings.loc[7, "score"] = None
     readings.loc[readings["reader"].eq("Cem") & readings["condition"].eq("aided"), "reader"] = "cem"
     readings.to_csv(tmp_path / "readings.csv", index=False)
     found = []
