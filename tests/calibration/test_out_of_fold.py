@@ -139,7 +139,7 @@ def test_an_ensemble_is_the_mean_of_the_folds(base, data):
     assert_array_equal(found.estimator_.classes_, found.classes_)
     assert found.n_features_in_ == data.X.shape[1]
     again = pickle.loads(pickle.dumps(found))
-    assert_array_equal(again.predict_proba(data.X), found.predict_proba(data.X))
+    assert_allclose(again.predict_proba(data.X), found.predict_proba(data.X), rtol=1e-12)
     chain = BiasCorrectedTemperatureScaling(found, cv=cv).fit(data.X, y)
     assert_allclose(chain.estimator_.predict_proba(data.X), np.mean(each, axis=0), rtol=1e-4)
 
