@@ -25,7 +25,7 @@ designs, 500 and 4,000 training samples, 10,000 for the test; breast cancer and 
 test. Printed: log loss of the ensemble divided by that of either of the others, geometric means;
 and, after a fit on all samples and of the ensemble, the mean probability of the last class divided
 by its rate in the test, and the factor of the log-probabilities that has the least loss there,
-above 1 where they are not sure enough.
+above 1 where they are underconfident.
 
 "rows": how many samples a number needs: those at which its 95% interval is narrow enough, and those
 from which a calibrator helps. Three problems with known class probabilities: simulated samples of 3

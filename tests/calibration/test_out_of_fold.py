@@ -154,6 +154,24 @@ def test_an_ensemble_of_forests_has_all_trees(data):
     assert isinstance(chain.predict_dist(data.X), Mixture)
 
 
+def test_an_ensemble_of_dirichlets_is_their_mixture(data):
+    """The probability that two raters disagree is the mean of those of the folds' models."""
+    cv = KFold(3)
+    found = AlphaCalibration(LogisticRegression(), ensemble=True, cv=cv).fit(data.X, data.counts)
+    saved = np.concatenate(
+        [
+            model.predict_proba(data.X[test])
+            for model, (_, test) in zip(found.estimator_.models, cv.split(data.X), strict=True)
+        ]
+    )
+    by_hand = AlphaCalibration("proba").fit(saved, data.counts)
+    each = [by_hand.predict_dist(m.predict_proba(data.X)) for m in found.estimator_.models]
+    disagreement = np.mean([dist.disagreement() for dist in each], axis=0)
+    assert_allclose(found.predict_dist(data.X).disagreement(), disagreement, rtol=1e-4)
+    after = np.mean([dist.mean() for dist in each], axis=0)
+    assert_allclose(found.predict_proba(data.X), after, rtol=1e-4)
+
+
 @pytest.mark.parametrize(
     ("estimator", "cv", "message"),
     [("logits", None, "one model a fold"), (LogisticRegression(), "holdout", "one model a fold")],

@@ -6,10 +6,11 @@ import numpy as np
 import pandas as pd
 import pytest
 import world_cases as world
-from numpy.testing import assert_allclose
+from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import KFold
 from sklearn.multiclass import OneVsOneClassifier
 from sklearn.svm import SVC, LinearSVC, NuSVC
 
@@ -22,6 +23,7 @@ from sklearn_lhcal.calibration import (
 # as LightGBM 4.6 makes scikit-learn say of every array
 pytestmark = pytest.mark.filterwarnings("ignore:X does not have valid feature names")
 ROWS = world.rows()
+BOOSTERS = ("XGBoost", "LightGBM", "CatBoost")
 OTHER = world.drawn(150, world.SHARES["balanced"], 5)
 MORE = world.drawn(90, world.SHARES["balanced"], 6)
 NAMES = list("abcdef")
@@ -42,7 +44,7 @@ REFUSED = {
 
 @pytest.mark.filterwarnings("ignore:The argument 'eval_set' is deprecated")
 @pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("row", ["XGBoost", "LightGBM", "CatBoost"])
+@pytest.mark.parametrize("row", BOOSTERS)
 def test_sets_for_early_stopping(row, form):
     """The oracle is the booster's own fit in folds with the same set."""
     if row not in ROWS or (row, form) in REFUSED:
@@ -55,6 +57,26 @@ def test_sets_for_early_stopping(row, form):
     assert np.isfinite(peer.fit(X, train.y, eval_set=sets).predict_proba(X)).all()
     itself = clone(ROWS[row]).fit(X, train.y, eval_set=sets).predict_proba(X)
     assert_allclose(calibrator.estimator_.predict_proba(X), itself, atol=1e-6)
+
+
+@pytest.mark.filterwarnings("ignore:The argument 'eval_set' is deprecated")
+@pytest.mark.parametrize("row", ["forest", "boosting", "SMOTE, logistic regression", *BOOSTERS])
+def test_the_models_of_the_folds_are_kept(row):
+    """Around what people bring, with labels in words; the oracle is the mean of scikit-learn's."""
+    train = world.drawn(200, world.SHARES["balanced"], 4)
+    y, params = train.y, {}
+    if row not in ROWS:
+        pytest.skip("not installed")
+    if row in BOOSTERS:
+        params = {"eval_set": [(OTHER.X, OTHER.y)]}
+    else:
+        y = np.array(["fine", "ill", "worse"])[y]
+    cv = KFold(3)
+    found = TemperatureScaling(clone(ROWS[row]), cv=cv, ensemble=True).fit(train.X, y, **params)
+    peer = CalibratedClassifierCV(clone(ROWS[row]), cv=cv).fit(train.X, y, **params)
+    each = [one.estimator.predict_proba(OTHER.X) for one in peer.calibrated_classifiers_]
+    assert_array_equal(found.classes_, peer.classes_)
+    assert_allclose(found.estimator_.predict_proba(OTHER.X), np.mean(each, axis=0), atol=1e-6)
 
 
 class Recording(LogisticRegression):

@@ -144,9 +144,9 @@ class TemperatureScaling(Scaling):
         model on the rest, no refit.
     ensemble : bool, default=False
         Whether the folds' fits are kept, in place of a fit on all samples: the prediction is the
-        mean of theirs, each calibrated. A fit on all samples may be surer than those of the folds,
-        which the calibrator has seen: boosters then say a rare class too often. The mean is a
-        little less sure than it should be, and a classifier that gains much by more samples is
+        mean of theirs, each calibrated. The calibrator has seen predictions of the folds' fits; a
+        fit on all samples may be more overconfident, and boosters then overpredict a rare class.
+        The mean is somewhat underconfident, and a classifier that gains much by more samples is
         better fitted on all.
     random_state : int, RandomState or None, default=None
         Seed of the holdout split.

@@ -422,9 +422,8 @@ def over_panels(V_row, df_row, panels: Sequence[tuple[Any, Any, Any, Any]]) -> S
 def of_points(V: Floats, p: Floats, df_row) -> tuple[Any, Any]:
     """s² and degrees of freedom df of Student's t for the variance V = V_row + Σ C₂σ².
 
-    V has points, first axis, that are likely as p. The logarithm of s² has, as that of V with
-    df_row degrees of freedom, the mean and the
-    variance (Smyth 2004)
+    V and p, first axis: points, and how likely they are. The logarithm of s² has, as that of V with
+    df_row degrees of freedom, the mean and the variance (Smyth 2004)
 
         log s² + g(df) = E log V + g(df_row),   ψ′(df/2) = Var log V + ψ′(df_row/2),
 
@@ -433,7 +432,7 @@ def of_points(V: Floats, p: Floats, df_row) -> tuple[Any, Any]:
     """
     E = (p * np.log(V)).sum(axis=0)
     v = (p * (np.log(V) - E) ** 2).sum(axis=0) + polygamma(1, df_row / 2)
-    # Newton's steps for 1/ψ′, which is convex, from below: 1/x < ψ′(x) < 1/(x − ½)
+    # Newton's steps for 1/ψ′, which is convex, from above: ψ′(x) < 1/(x − ½)
     half = 0.5 + 1 / v
     for _ in range(_STEPS):
         slope = polygamma(1, half)
